@@ -16,8 +16,6 @@ macro_rules! counted {
 }
 
 counted! {
-    /// Work beside other processes that went at once.
-    Beside = "work beside others",
     /// Work that waited until its process could go on.
     Waited = "work that waited in place",
     /// Work that waited without its caller.
@@ -64,11 +62,11 @@ pub(crate) fn reset() {
     }
 }
 
-/// The summary: what has happened at all.
-pub(crate) fn summary() -> String {
+/// The summary: what has happened at all. `launched` is how many commands were launched beside other processes.
+pub(crate) fn summary(launched: u64) -> String {
     let mut text = format!("xsched-cuda: process {}\n", std::process::id());
-    for (name, count) in TEXTS.iter().zip(&COUNTS) {
-        let count = count.load(Ordering::Relaxed);
+    let counted = TEXTS.iter().zip(&COUNTS).map(|(&name, count)| (name, count.load(Ordering::Relaxed)));
+    for (name, count) in [("commands beside others", launched)].into_iter().chain(counted) {
         if count > 0 {
             // Writing to a string does not fail.
             let _ = writeln!(text, "  {count:>10} {name}");

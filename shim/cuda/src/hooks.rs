@@ -39,7 +39,7 @@ fn guarded<R: Default>(act: impl FnOnce() -> R) -> R {
 #[cold]
 pub(crate) fn work(
     stream: Named,
-    work: Work,
+    work: &Work,
     site: CallSite,
     call: impl FnOnce() -> Code,
     announce: &dyn Fn(),

@@ -84,7 +84,10 @@ extern "C" fn release_all() {
 /// Runs when the process exits or the shim is unloaded, after the program's own exit handlers.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
-        let _ = panic::catch_unwind(|| log::write(&counters::summary()));
+        let _ = panic::catch_unwind(|| {
+            let usage = SCHEDULING.existing().and_then(|scheduling| scheduling.queues.total_usage());
+            log::write(&counters::summary(usage.map_or(0, |usage| usage.launched)));
+        });
     }
 }
 

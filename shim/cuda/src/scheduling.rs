@@ -73,7 +73,8 @@ pub(crate) enum Decision {
 pub(crate) enum Begun {
     /// The launch took no lock of the queues.
     AtOnce(JournalledLaunch),
-    Pending(PendingLaunch<Cuda>),
+    /// It is large, and decisions are moved.
+    Pending(Box<PendingLaunch<Cuda>>),
 }
 
 /// What became of a hint for a stream.
@@ -113,7 +114,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Scheduling {
     /// Work is about to be put on a stream: it is deferred, within a call that `announce` makes, or waits until it may go.
-    pub(crate) fn submit(&self, named: Named, work: Work, site: CallSite, announce: &dyn Fn()) -> Decision {
+    pub(crate) fn submit(&self, named: Named, work: &Work, site: CallSite, announce: &dyn Fn()) -> Decision {
         self.note_first_use();
         if self.is_capturing.load(Ordering::Acquire) {
             // A thread that begins a capture may still wait for what is deferred. This call must not overtake that.
@@ -124,18 +125,9 @@ impl Scheduling {
             }
         }
         let demand = self.demand(work, site);
-        let decision = match named {
-            Named::PerThread => self.admit_unqueued(demand),
+        match named {
+            Named::PerThread => self.admit_unqueued(work, demand),
             Named::Legacy | Named::Created(_) => self.submit_queued(named, work, demand, announce),
-        };
-        match decision {
-            Decision::Make(Some(Begun::Pending(begun)), kind) => {
-                // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
-                let mut begun = begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_)));
-                self.queues.prepare(&mut begun);
-                Decision::Make(Some(Begun::Pending(begun)), kind)
-            }
-            other => other,
         }
     }
 
@@ -143,11 +135,11 @@ impl Scheduling {
     pub(crate) fn finish(&self, begun: Begun, on_device: bool) {
         match begun {
             Begun::AtOnce(begun) => self.queues.finish_at_once(begun, on_device),
-            Begun::Pending(begun) => self.queues.finish(begun, on_device),
+            Begun::Pending(begun) => self.queues.finish(*begun, on_device),
         }
     }
 
-    fn submit_queued(&self, named: Named, work: Work, demand: Demand, announce: &dyn Fn()) -> Decision {
+    fn submit_queued(&self, named: Named, work: &Work, demand: Demand, announce: &dyn Fn()) -> Decision {
         let Some(known) = self.stream(named) else {
             count(Counter::Unknown);
             self.drain();
@@ -157,7 +149,6 @@ impl Scheduling {
         match self.queues.admit_at_once(&known.status, &demand) {
             Some(AdmissionAtOnce::Free) => return now(None),
             Some(AdmissionAtOnce::Followed(begun)) => {
-                count(Counter::Beside);
                 return now(Some(Begun::AtOnce(begun)));
             }
             None => {}
@@ -168,8 +159,7 @@ impl Scheduling {
             match self.queues.admit(queue, &self.before_work(known, work), demand) {
                 Admission::Free => return now(None),
                 Admission::Now(begun) => {
-                    count(Counter::Beside);
-                    return now(Some(Begun::Pending(begun)));
+                    return now(Some(self.prepared(begun, work)));
                 }
                 Admission::Wait => {}
             }
@@ -179,25 +169,32 @@ impl Scheduling {
         }
         count(Counter::Waited);
         let before = self.before_work(known, work);
-        now(self.queues.wait_for_admission(queue, &before, demand).map(Begun::Pending))
+        now(self.queues.wait_for_admission(queue, &before, demand).map(|begun| self.prepared(begun, work)))
+    }
+
+    /// Work that is about to be launched, behind what must come before it on the device.
+    fn prepared(&self, begun: PendingLaunch<Cuda>, work: &Work) -> Begun {
+        // Behind a closed gate a copy may keep its caller waiting in the driver, which may hold its locks meanwhile.
+        let mut begun = Box::new(begun.gated_if(|| matches!(work, Work::Kernel(..) | Work::Graph(_))));
+        self.queues.prepare(&mut begun);
+        Begun::Pending(begun)
     }
 
     /// The per-thread stream has no name in other threads, so it has no queue.
-    fn admit_unqueued(&self, demand: Demand) -> Decision {
+    fn admit_unqueued(&self, work: &Work, demand: Demand) -> Decision {
         let Some(context) = driver::current_context() else { return Decision::Pass };
         let claim = self.device_of(context).and_then(|device| self.claim(device, 0));
-        count(Counter::Beside);
         let stream = CudaStream::per_thread(context);
         let before = self.last_of_null(context);
         let begun = self.queues.wait_for_unqueued_admission(claim, stream, &before, demand);
-        Decision::Make(begun.map(Begun::Pending), None)
+        Decision::Make(begun.map(|begun| self.prepared(begun, work)), None)
     }
 
-    fn demand(&self, work: Work, site: CallSite) -> Demand {
+    fn demand(&self, work: &Work, site: CallSite) -> Demand {
         let mut hasher = FixedState::default().build_hasher();
         let mut end = KnownEnd::Unknown;
         let (mut waits_for_peers, mut kernel) = (false, None);
-        match work {
+        match *work {
             Work::Kernel(Launch { function, shape, .. }) => {
                 (function, shape.grid).hash(&mut hasher);
                 kernel = Some(function);

@@ -73,6 +73,8 @@ pub struct InFlight {
     /// Sums of [`Command::at_least`] and [`Command::at_most`].
     at_least: Nanos,
     at_most: Nanos,
+    /// How many commands in flight have no estimate.
+    unknown: usize,
     /// When the last completed command probably ended.
     completed: Nanos,
     /// When it ended at the latest.
@@ -256,6 +258,7 @@ impl InFlight {
         };
         self.at_least += command.at_least();
         self.at_most += command.at_most();
+        self.unknown += usize::from(command.estimate.is_none());
         self.launched.push_back(command);
         if let Limit::Commands { threshold, batch } = self.limit {
             let left =
@@ -359,6 +362,8 @@ impl InFlight {
         let is_gated = done().skip(1).any(|command| command.launch.is_gated);
         let closed = if is_gated { self.gate.closed_for(by - took, by) } else { Nanos::ZERO };
         let mut own = Nanos::ZERO;
+        let durations = self.durations.clone();
+        let mut estimates = durations.estimates();
         for _ in 0..count {
             let Some(command) = self.launched.pop_front() else { break };
             // Nothing else bounds the charge of a command without an estimate.
@@ -369,13 +374,14 @@ impl InFlight {
             self.disturbed = self.disturbed.saturating_sub(1);
             let known = Known { disturbed, is_exact, at: end };
             // By now its class may be known.
-            let estimate = command.estimate.or_else(|| self.durations.of(command.launch.class));
+            let estimate = command.estimate.or_else(|| estimates.of(command.launch.class));
             let charge = estimate.map_or(part, |estimate| estimate.own_part(part, known));
             own += charge;
             self.charge(command.launch.payer, charge);
             self.at_least = self.at_least - command.at_least();
             self.at_most = self.at_most - command.at_most();
-            self.durations.learn(command.launch.class, part, known);
+            self.unknown -= usize::from(command.estimate.is_none());
+            estimates.learn(command.launch.class, part, known);
             if !command.is_behind_wait {
                 self.longest = part.max(self.longest - self.longest / 64);
             }
@@ -407,7 +413,7 @@ impl InFlight {
     /// Drops all commands in flight: their completions will not be seen. Estimates stay.
     pub fn clear(&mut self) {
         self.launched.clear();
-        (self.at_least, self.at_most) = (Nanos::ZERO, Nanos::ZERO);
+        (self.at_least, self.at_most, self.unknown) = (Nanos::ZERO, Nanos::ZERO, 0);
         self.batch_left = 0;
     }
 
@@ -532,7 +538,7 @@ impl InFlight {
     }
 
     fn all_known(&self) -> bool {
-        self.launched.iter().all(|command| command.estimate.is_some())
+        self.unknown == 0
     }
 }
 

@@ -276,7 +276,9 @@ impl<M: Copy> Flight<M> {
     pub(crate) fn launched_by(&mut self, now: Nanos, launch: Launch) -> Option<Nanos> {
         if self.is_empty() {
             self.stall.reset(now);
-        } else if !self.commands.may_launch(now, launch.class) {
+        } else if stall::is_possible(self.commands.overdue(now))
+            && !self.commands.may_launch(now, launch.class)
+        {
             self.stall.releases_one();
         }
         if self.unmarked == 0 {
@@ -291,15 +293,17 @@ impl<M: Copy> Flight<M> {
         expected
     }
 
-    /// Notes a launch that took no lock.
-    pub(crate) fn launched_at_once(&mut self, launched: &Launched) {
+    /// Notes a launch that took no lock. Returns how long the command usually takes, if the runtime took it and that is known.
+    pub(crate) fn launched_at_once(&mut self, launched: &Launched) -> Option<Nanos> {
         let &Launched { admitted, returned, class, origin, on_device, .. } = launched;
-        if on_device {
-            let expected = self.launched_by(returned, launch_of(admitted, class, origin, false));
-            let expected = expected.unwrap_or(GATED_MAX);
-            self.ungated += expected;
-            self.longest_ungated = self.longest_ungated.max(expected);
+        if !on_device {
+            return None;
         }
+        let usual = self.launched_by(returned, launch_of(admitted, class, origin, false));
+        let expected = usual.unwrap_or(GATED_MAX);
+        self.ungated += expected;
+        self.longest_ungated = self.longest_ungated.max(expected);
+        usual
     }
 
     /// When the last command was launched.

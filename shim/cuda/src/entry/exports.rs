@@ -30,7 +30,7 @@ macro_rules! hook {
                 announcing::$name($($argument),*);
             };
             let site = CallSite { registers: caller::of_call(), id: Id::$name as usize };
-            hooks::work($stream, $work, site, $call, &announce)
+            hooks::work($stream, &$work, site, $call, &announce)
         }
     };
     (waits $name:ident [$stream:expr] [$work:expr] ($($argument:ident),*) $call:expr) => {

@@ -21,34 +21,40 @@ use crate::kernels::CallKind;
 
 impl Scheduling {
     /// The kind of a call that could be made later, on a stream with a queue.
-    fn kind_of(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
+    fn kind_of(&self, known: &KnownStream, work: &Work) -> Option<CallKind> {
         self.likely_kind(known, work).filter(|_| may_be_later(known))
     }
 
     /// The same for a call that is made now, if the driver is not known to take calls of that kind.
     #[inline]
-    pub(super) fn new_kind(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
+    pub(super) fn new_kind(&self, known: &KnownStream, work: &Work) -> Option<CallKind> {
         // Most are known, so what takes a call of the driver comes last.
         let kind = self.likely_kind(known, work).filter(|&kind| !self.kernels.are_taken(kind));
         kind.filter(|_| may_be_later(known))
     }
 
-    fn likely_kind(&self, known: &KnownStream, work: Work) -> Option<CallKind> {
+    fn likely_kind(&self, known: &KnownStream, work: &Work) -> Option<CallKind> {
         let context = known.stream.context;
         match work {
             // SAFETY: work is what a call puts on a stream that has not returned.
-            Work::Kernel(launch) => unsafe { CallKind::of_kernel(context, &launch) },
-            Work::Graph(executable) => {
+            Work::Kernel(launch) => unsafe { CallKind::of_kernel(context, launch) },
+            &Work::Graph(executable) => {
                 self.graphs.plain(executable).map(|number| CallKind::of_graph(context, number))
             }
-            Work::AsyncFill(fill) => Some(CallKind::of_fill(context, &fill, self.kernels.freed())),
-            Work::DeviceCopy(copy) => Some(CallKind::of_copy(context, copy, self.kernels.freed())),
+            Work::AsyncFill(fill) => Some(CallKind::of_fill(context, fill, self.kernels.freed())),
+            Work::DeviceCopy(copy) => Some(CallKind::of_copy(context, *copy, self.kernels.freed())),
             Work::Copy(_) | Work::AwaitedCopy(_) | Work::Fill(_) => None,
         }
     }
 
     /// Defers work if the driver takes its kind. False if it has to wait in place.
-    pub(super) fn defer(&self, known: &KnownStream, demand: Demand, work: Work, announce: &dyn Fn()) -> bool {
+    pub(super) fn defer(
+        &self,
+        known: &KnownStream,
+        demand: Demand,
+        work: &Work,
+        announce: &dyn Fn(),
+    ) -> bool {
         if demand.treatment.is_forced() || driver::is_newer_given() {
             return false;
         }
@@ -62,7 +68,7 @@ impl Scheduling {
     }
 
     /// Puts a command into its queue, once that has space. None: it may go now.
-    fn put(&self, known: &KnownStream, work: Work, demand: Demand, mut command: Command) -> Option<()> {
+    fn put(&self, known: &KnownStream, work: &Work, demand: Demand, mut command: Command) -> Option<()> {
         let queue = known.queue();
         // Before it is: no thread misses it.
         defers();
@@ -84,16 +90,16 @@ impl Scheduling {
         }
     }
 
-    fn owned(&self, work: Work) -> Option<CommandWork> {
+    fn owned(&self, work: &Work) -> Option<CommandWork> {
         match work {
             Work::Kernel(launch) => {
                 let layout = self.kernels.layout(launch.function)?;
                 // SAFETY: the launch's call has not returned, and the driver has said this of its function.
-                unsafe { OwnedLaunch::of(&launch, &layout) }.map(CommandWork::Kernel)
+                unsafe { OwnedLaunch::of(launch, &layout) }.map(CommandWork::Kernel)
             }
-            Work::Graph(executable) => Some(CommandWork::Graph(executable)),
-            Work::AsyncFill(fill) => Some(CommandWork::Fill(fill)),
-            Work::DeviceCopy(copy) => Some(CommandWork::Copy(copy)),
+            &Work::Graph(executable) => Some(CommandWork::Graph(executable)),
+            &Work::AsyncFill(fill) => Some(CommandWork::Fill(fill)),
+            &Work::DeviceCopy(copy) => Some(CommandWork::Copy(copy)),
             Work::Copy(_) | Work::AwaitedCopy(_) | Work::Fill(_) => None,
         }
     }
@@ -117,7 +123,7 @@ impl Scheduling {
 
     /// The same for work. If its caller does not wait for it, it is enough that the driver has what comes before, even if the
     /// shim's marker behind that is still to come.
-    pub(super) fn before_work(&self, known: &KnownStream, work: Work) -> Vec<Position> {
+    pub(super) fn before_work(&self, known: &KnownStream, work: &Work) -> Vec<Position> {
         let is_awaited = matches!(work, Work::AwaitedCopy(_));
         if is_awaited || is_any_unmade() { self.before(known) } else { Vec::new() }
     }

@@ -21,17 +21,13 @@ pub struct Durations(Arc<Mutex<Estimates>>);
 
 /// All classes.
 #[derive(Debug, Default)]
-struct Estimates {
+pub(super) struct Estimates {
     classes: HashMap<u64, Estimate>,
 }
 
 impl Durations {
     pub(super) fn of(&self, class: u64) -> Option<Estimate> {
         self.estimates().of(class)
-    }
-
-    pub(super) fn learn(&self, class: u64, took: Nanos, known: Known) {
-        self.estimates().learn(class, took, known);
     }
 
     /// A command of a class was measured exactly at this time.
@@ -48,7 +44,8 @@ impl Durations {
         self.estimates().classes.get_mut(&class).is_none_or(|estimate| estimate.begins_sample(now))
     }
 
-    fn estimates(&self) -> MutexGuard<'_, Estimates> {
+    /// All of them, for several questions.
+    pub(super) fn estimates(&self) -> MutexGuard<'_, Estimates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -84,11 +81,11 @@ pub(super) struct Known {
 }
 
 impl Estimates {
-    fn of(&self, class: u64) -> Option<Estimate> {
+    pub(super) fn of(&self, class: u64) -> Option<Estimate> {
         self.classes.get(&class).copied()
     }
 
-    fn learn(&mut self, class: u64, took: Nanos, known: Known) {
+    pub(super) fn learn(&mut self, class: u64, took: Nanos, known: Known) {
         if !self.classes.contains_key(&class) && self.classes.len() >= CLASS_MAX {
             self.classes.clear();
         }
@@ -218,7 +215,7 @@ mod tests {
         let durations = Durations::default();
         durations.learn_sample(1, Nanos(40_000), Nanos::ZERO);
         let learn_late = |at| {
-            (0..1_000).for_each(|_| durations.learn(1, Nanos(5_000_000), Known { at, ..ROUGH }));
+            (0..1_000).for_each(|_| durations.estimates().learn(1, Nanos(5_000_000), Known { at, ..ROUGH }));
             durations.of(1).unwrap()
         };
         let estimate = learn_late(SAMPLED_FOR - Nanos(1));

@@ -22,6 +22,7 @@ use crate::client::local::LocalArbiter;
 use crate::client::session::{Client, RETRY};
 use crate::client::settings::{SchedulerChoice, Settings};
 use crate::clock::now;
+use crate::clock::ticks::Comparison;
 use crate::device::Device;
 use crate::registration::{AdmissionState, Registration};
 use crate::xqueues::XQueues;
@@ -70,8 +71,8 @@ pub(super) fn start<D: Device>(
         queues.set_arbiter(Box::new(move |name| arbiter.state_by_name(name)));
         let client = Client::new(Arc::clone(&link), settings, host);
         let may_poll = thread::available_parallelism().is_ok_and(|count| count.get() >= POLL_FROM);
-        let heartbeat = Heartbeat::default();
-        let mut watcher = Watcher { queues, link, client, local, heartbeat, alarm, may_poll };
+        let (heartbeat, comparison) = (Heartbeat::default(), Comparison::new());
+        let mut watcher = Watcher { queues, link, client, local, heartbeat, comparison, alarm, may_poll };
         if catch_unwind(AssertUnwindSafe(|| watcher.run())).is_err() {
             trouble(Trouble::Panic);
         }
@@ -171,6 +172,7 @@ struct Watcher<D: Device> {
     /// Instead of a controller.
     local: Option<Arc<LocalArbiter>>,
     heartbeat: Heartbeat,
+    comparison: Comparison,
     alarm: Arc<Alarm>,
     /// There are processors enough.
     may_poll: bool,
@@ -181,6 +183,7 @@ impl<D: Device> Watcher<D> {
         threads::be_prompt();
         self.queues.watcher_sleeps(false);
         while !self.queues.is_closed() {
+            self.comparison.renew(now);
             self.client.step(&self.queues, now());
             self.local.as_ref().inspect(|local| local.step(&self.queues, now()));
             self.check_heartbeat();

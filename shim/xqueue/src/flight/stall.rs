@@ -10,6 +10,11 @@ pub(super) const PATIENCE: Nanos = Nanos::from_millis(10);
 /// do next.
 const UNLIMITED_AFTER: Nanos = Nanos::from_millis(100);
 
+/// Whether the first command exceeds what is expected of it by enough for a stall.
+pub(super) fn is_possible(overdue: Nanos) -> bool {
+    overdue > PATIENCE
+}
+
 /// How long nothing has completed, without the time in which the process was preempted.
 #[derive(Debug)]
 pub(super) struct Stall {
@@ -53,7 +58,7 @@ impl Stall {
     pub(super) fn releases(&self, now: Nanos, overdue: Nanos, is_awaited: bool) -> bool {
         let lasts = self.lasts(now);
         let is_next_due = lasts > PATIENCE.times(self.released as u64 + 1);
-        overdue > PATIENCE && (is_next_due || is_awaited && lasts > UNLIMITED_AFTER)
+        is_possible(overdue) && (is_next_due || is_awaited && lasts > UNLIMITED_AFTER)
     }
 
     fn lasts(&self, now: Nanos) -> Nanos {

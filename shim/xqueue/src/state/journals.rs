@@ -84,9 +84,9 @@ impl<D: Device> State<D> {
         let Some(claim) = queue.claim() else { return };
         let (mut count, mut last) = (0, Nanos::ZERO);
         while let Some(launched) = queue.journal().collect() {
-            queue.flight_mut().launched_at_once(&launched);
-            if queue.journal().is_below() {
-                queue.journal().note_duration(launched.class, queue.flight().expected(launched.class));
+            let usual = queue.flight_mut().launched_at_once(&launched);
+            if launched.on_device && queue.journal().is_below() {
+                queue.journal().note_duration(launched.class, usual);
             }
             if let Some(events) = events {
                 super::events::write_launch_at_once(events, id, queue.flight().launched_so_far(), &launched);

@@ -2,7 +2,7 @@
 
 use xsched_sched::Nanos;
 
-use crate::clock::now;
+use crate::clock::{about_now, now};
 use crate::command::{Demand, KnownEnd, Load, PendingLaunch, Treatment};
 use crate::device::Device;
 use crate::ids::{QueueId, Source};
@@ -53,7 +53,7 @@ impl<D: Device> XQueues<D> {
             let goes = demand.load == Load::Signal && is_as_opened(journal, admission_state);
             return goes.then_some(AdmissionAtOnce::Free);
         };
-        let admitted = now();
+        let admitted = about_now();
         loop {
             let queue = status.queue();
             let work = if journal.is_below() { Some(journal.fits(class)?) } else { None };
@@ -79,7 +79,7 @@ impl<D: Device> XQueues<D> {
     #[expect(clippy::needless_pass_by_value, reason = "a launch is finished once")]
     pub fn finish_at_once(&self, launch: JournalledLaunch, on_device: bool) {
         let JournalledLaunch { status, queue, ticket, launched } = launch;
-        let launched = Launched { returned: now(), on_device, ..launched };
+        let launched = Launched { returned: about_now(), on_device, ..launched };
         status.journal().leave(ticket, &launched);
         if launched.returned >= status.journal().marker_due() {
             self.mark_at_once(queue);
