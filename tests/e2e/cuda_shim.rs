@@ -536,6 +536,34 @@ fn streams_of_a_process_finish_in_the_order_of_their_priorities() {
     assert!(high < 0.7 * low, "{ms:?}");
 }
 
+/// The device runs them side by side. A request in one stream would otherwise stop all work of the others.
+#[needs(ROOT)]
+fn priorities_that_the_driver_is_given_leave_a_process_alone_on_its_device() {
+    let machine = Machine::new("priorities");
+    let controller = Serving::start("").expect("a controller starts");
+    let streams = |words: &str| {
+        let mut load = machine.program("cuda_contexts", words);
+        let load = begin(load.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder()));
+        controller.wait_for_queues(1).expect("it joins");
+        load.findings().expect("the program succeeds");
+        machine.summary()
+    };
+    let alone = streams("streams 100 1000 d0 d-5");
+    assert!(alone.contains("xsched-cuda: process") && !alone.contains("commands beside others"), "{alone}");
+    let hinted = streams("streams 100 1000 -50 50");
+    assert!(hinted.contains("commands beside others"), "hints are for the controller: {hinted}");
+}
+
+/// A process that schedules its streams itself does so by these priorities.
+#[needs(ROOT)]
+fn a_process_that_schedules_itself_heeds_priorities_that_the_driver_is_given() {
+    let machine = Machine::new("local");
+    let mut load = machine.program("cuda_contexts", "streams 200 1000 d0 d-5");
+    let load = begin(load.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SCHEDULER", "LCL"));
+    let ms = load.findings().expect("the program succeeds");
+    assert!(ms["ms_d-5"] < 0.8 * ms["ms_d0"], "{ms:?}");
+}
+
 #[needs(ROOT)]
 fn doctor_says_which_gates_a_process_has_and_why() {
     let machine = Machine::new("doctor");

@@ -1,19 +1,26 @@
-//! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and its priority.
+//! Which claim a stream's work belongs to: its device, by an address that all processes agree on, and what the program asks for the
+//! stream.
+//!
+//! The priority with which a stream was created is the device's business: it runs streams of one context side by side, those of higher
+//! priority first. It counts only where the process schedules its streams itself.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
+use xsched_preload::hints;
 use xsched_protocol::arbiter_page::{PARTITION_MAX, device_key};
-use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, XQueues};
+use xsched_xqueue::{ClaimId, ClaimKey, QueueHints, SchedulerChoice, XQueues};
 
 use crate::device::Cuda;
 use crate::driver;
 use crate::status::xsched_cuda_status;
 
 /// Keys of the devices that this process uses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Devices {
+    /// Whether streams of different priority have claims of their own.
+    are_priorities_claims: bool,
     /// Keys by the devices' ordinals. None: the driver does not know the device's address.
     keys: Mutex<HashMap<i32, Option<u64>>>,
     /// Claims of streams that have hints of their own.
@@ -28,11 +35,25 @@ pub(crate) struct TooManyHints;
 /// the process lives.
 const ASKED_MAX: usize = 32;
 
+impl Default for Devices {
+    fn default() -> Self {
+        Self {
+            are_priorities_claims: matches!(hints::settings().scheduler, SchedulerChoice::Itself(_)),
+            keys: Mutex::default(),
+            asked: Mutex::default(),
+        }
+    }
+}
+
 impl Devices {
     /// The claim on a device for streams of this priority, as CUDA counts it: smaller is more urgent.
     pub(crate) fn claim(&self, queues: &XQueues<Cuda>, device: i32, priority: i32) -> Option<ClaimId> {
         let device = self.key(device)?;
-        Some(queues.claim(ClaimKey::new(device, priority.saturating_neg())))
+        Some(queues.claim(self.of_priority(device, priority)))
+    }
+
+    fn of_priority(&self, device: u64, priority: i32) -> ClaimKey {
+        ClaimKey::new(device, if self.are_priorities_claims { priority.saturating_neg() } else { 0 })
     }
 
     /// The same for streams with these hints.
@@ -47,7 +68,7 @@ impl Devices {
             return Ok(self.claim(queues, device, priority));
         }
         let Some(device) = self.key(device) else { return Ok(None) };
-        let key = ClaimKey { hints, ..ClaimKey::new(device, priority.saturating_neg()) };
+        let key = ClaimKey { hints, ..self.of_priority(device, priority) };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if !asked.contains(&key) && asked.len() >= ASKED_MAX {
             return Err(TooManyHints);

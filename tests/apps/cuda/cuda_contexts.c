@@ -10,7 +10,8 @@
  *         kernel, node, child, update   plain, and changed to a collective by the setter for that; with `un` before, the reverse
  *
  *     cuda_contexts streams KERNELS COUNT PRIORITY..    so many kernels on a stream for each of these priorities, a thread each: prints
- *                                                      `ms_PRIORITY N`, when each was done
+ *                                                      `ms_PRIORITY N`, when each was done; `d-5` is a priority
+ *                                                      that the driver is given, others are hints
  *     cuda_contexts time COUNT BLOCKS                  how long a kernel takes: prints `us N`, and begins at once
  *
  * It prints `ready` and begins after a line, or the end, of standard input. Then it prints how many kernels there were: `kernels N`,
@@ -177,16 +178,17 @@ static void *on_stream(void *at) {
     CUdeviceptr word;
     int (*hint)(void *, const int *, const unsigned long long *) =
         (int (*)(void *, const int *, const unsigned long long *))dlsym(RTLD_DEFAULT, "xsched_hint_stream");
-    int priority = atoi(asked->priority);
+    int is_devices = *asked->priority == 'd';
+    int priority = atoi(asked->priority + is_devices);
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, is_devices ? priority : 0));
     CHECK(cuMemAlloc_v2(&word, 4096));
-    if (!hint || hint(stream, &priority, NULL)) {
+    if (!is_devices && (!hint || hint(stream, &priority, NULL))) {
         fprintf(stderr, "priority %d is not heeded\n", priority);
         exit(3);
     }
-    if (hint(&word, &priority, NULL) != 3) {
+    if (!is_devices && hint(&word, &priority, NULL) != 3) {
         fprintf(stderr, "what is no stream is taken for one\n");
         exit(3);
     }
