@@ -2,7 +2,7 @@
 //!
 //! The C library's clock reads the counter only when all earlier loads are done, which costs a launch 100 ns each time in place of 20
 //! (*H100*). Here nothing is waited for. The watcher compares counter and clock now and then, and a time is that of the last comparison
-//! and the ticks since. Where that says nothing, the clock is read: no comparison so far or for long, a counter that was set anew, a
+//! and the ticks since. Where that says nothing, the clock is read: no comparison so far or for long, a counter that was reset, a
 //! kernel that does not trust the counter.
 //!
 //! ```text
@@ -80,7 +80,7 @@ impl Counter {
         // Pairs with the fence in `set`.
         fence(Ordering::Acquire);
         let is_whole = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
-        // A counter that was set anew is behind, which makes a large difference.
+        // A counter that was reset is behind, which makes a large difference.
         let since = time_of(ticks.wrapping_sub(anchor), rate);
         (is_whole && rate != 0 && since < LASTS).then(|| Nanos(ns) + since)
     }
@@ -133,7 +133,7 @@ impl Comparison {
         }
         let ticks = before.wrapping_add(took / 2);
         match self.base {
-            // The clock stands still while the machine sleeps, and the counter may begin anew.
+            // The clock stands still while the machine sleeps, and the counter may restart.
             Some((_, base)) if at - base > LASTS => (self.base, self.rate) = (Some((ticks, at)), 0),
             Some((base_ticks, base)) if at - base >= RATE_AFTER => {
                 let passed = u128::from(ticks.wrapping_sub(base_ticks)).max(1);
@@ -186,7 +186,7 @@ mod tests {
         compared(&mut comparison, &counter, [1, 12]);
         assert!(counter.at(3 * 100_000_000).is_some());
         assert_eq!(counter.at(3 * 113_000_000), None);
-        assert_eq!(counter.at(3 * 11_000_000), None, "the counter was set anew");
+        assert_eq!(counter.at(3 * 11_000_000), None, "the counter was reset");
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
                 later + 3_000_000 * ms,
             );
         }
-        assert_eq!(counter.at(later + 3_000_000 * 206), None, "the rate is learnt anew");
+        assert_eq!(counter.at(later + 3_000_000 * 206), None, "the rate is learnt again");
     }
 
     #[test]
