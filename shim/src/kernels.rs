@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldhash::HashMap;
 use xsched_preload::fork::Renewable;
-
-use crate::reserve;
+use xsched_preload::memory;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +294,7 @@ fn by_handle_in(registry: MutexGuard<'static, Registry>, copy: usize, handle: us
 /// The kernels of an image. Arguments have the same layout for every GPU, so the first code object that can be read is enough. A
 /// bundle may begin with code of another kind, such as SPIR-V.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
-    if !reserve::can_allocate(image.len()) {
+    if !memory::can_allocate(image.len()) {
         return Err(ImageError::NoMemory);
     }
     let mut read = Err(ImageError::NoMetadata);

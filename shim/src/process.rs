@@ -8,6 +8,8 @@ use std::ffi::c_void;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "test-switches")]
+use xsched_preload::memory;
 use xsched_preload::{asked, env, log, told};
 use xsched_protocol::shim_status::ShimState;
 
@@ -81,6 +83,10 @@ extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
         // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
+        #[cfg(feature = "test-switches")]
+        if let Some(refused) = memory::refused() {
+            log::write(&format!("xsched-shim: memory was refused {refused} times\n"));
+        }
     }
 }
 

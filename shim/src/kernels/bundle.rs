@@ -13,8 +13,9 @@
 use std::io::Read;
 use std::slice;
 
+use xsched_preload::memory;
+
 use crate::kernels::ImageError;
-use crate::reserve;
 use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";
@@ -151,7 +152,7 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>, ImageError> {
         _ => return Err(ImageError::Version(version)),
     };
     let payload = image.get(header..).ok_or(ImageError::Cut)?;
-    if size > IMAGE_BYTES_MAX || !reserve::can_allocate(2 * size as usize) {
+    if size > IMAGE_BYTES_MAX || !memory::can_allocate(2 * size as usize) {
         return Err(ImageError::NoMemory);
     }
     let mut bundle = Vec::new();
