@@ -25,6 +25,7 @@
 //! | | `status` | what other processes may read of the shim |
 //! | | `outcome` | what becomes of a call, and why |
 //! | | `reentry` | threads that are inside a hook already |
+//! | | `thread` | what each thread has of the shim's |
 //!
 //! Environment, log, memory, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
 //!
@@ -51,6 +52,7 @@ mod reentry;
 mod runtime;
 mod status;
 mod summary;
+mod thread;
 mod verdict;
 
 #[global_allocator]

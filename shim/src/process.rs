@@ -81,6 +81,7 @@ unsafe extern "C" fn renew_after_fork() {
 /// unregisters its kernels in one.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
+        counters::forget_ends();
         // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
         #[cfg(feature = "test-switches")]

@@ -1,7 +1,8 @@
 //! The exported symbols: one for every function of the list, and the shim's own.
 //!
 //! An export is a few instructions without a stack frame, which leave all arguments as they are: so it is declared
-//! without any. An export without a hook looks its call site up right here and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
+//! without any. An export without a hook looks its call site up right here, counts and jumps; the rest, and every first call of a site
+//! or a thread, go through the entry code. Symbols carry no version: a
 //! definition without one satisfies references to every version.
 //!
 //! All functions are exported, also those that the process's runtime is too old for, because the linker does not know
@@ -17,7 +18,7 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::api::{self, Id, for_each_function};
-use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
+use crate::counters;
 use crate::entry::export_entry;
 use crate::own_calls::IS_ON;
 use crate::runtime::copies::Way;
@@ -33,20 +34,16 @@ macro_rules! export_code {
     ($family:ident passes $name:ident) => {
         export_code!(@lookup $name,
             "cmp byte ptr [r10 + {way}], {table}",
-            "mov r10, [r10 + {address}]",
             "je 3f",
-            // In this thread's set of counters.
-            "movabs r11, {multiplier}",
-            "imul r11, qword ptr fs:[0]",
-            "shr r11, {stripe_shift}",
-            "imul r11, r11, {stripe_bytes}",
-            "add r11, [rip + {calls}]",
-            "lock inc qword ptr [r11 + {id} * 8]",
+            // In this thread's set of counters, if it has one yet.
+            "mov r11, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+            "mov r11, fs:[r11]",
+            "test r11, r11",
+            "jz 2f",
+            "inc qword ptr [r11 + {id} * 8]",
             "3:",
-            "jmp r10",
-            ; calls = sym CALLS,
-            stripe_shift = const 64 - STRIPE_BITS,
-            stripe_bytes = const STRIPE_BYTES,)
+            "jmp [r10 + {address}]",
+            ;)
     };
     // As below, unless the process may record it itself.
     (launch deferrable $name:ident) => {

@@ -6,10 +6,8 @@
 use std::arch::naked_asm;
 use std::ffi::c_void;
 
-use crate::counters::{CALLS, STRIPE_BITS, STRIPE_BYTES};
 use crate::entry::table_entry;
 use crate::runtime::copies::{COPIES_MAX, IDS, ORIGINALS};
-use xsched_preload::hashing::MULTIPLIER;
 
 /// Bytes from one entry's code to the next.
 const CODE_BYTES: usize = 16;
@@ -51,29 +49,27 @@ unsafe extern "C" fn counted() {
     numbered_jumps!(count)
 }
 
-/// Counts the call and jumps to the real function.
+/// Counts the call and jumps to the real function; a thread without a set of counters takes the general entry.
 #[unsafe(naked)]
 unsafe extern "C" fn count() {
     naked_asm!(
         ".cfi_startproc",
         "mov eax, r11d",
         "and eax, {id_mask}",
-        // In this thread's set of counters.
-        "movabs r10, {multiplier}",
-        "imul r10, qword ptr fs:[0]",
-        "shr r10, {stripe_shift}",
-        "imul r10, r10, {stripe_bytes}",
-        "add r10, [rip + {calls}]",
-        "lock inc qword ptr [r10 + rax * 8]",
+        // In this thread's set of counters, if it has one yet.
+        "mov r10, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+        "mov r10, fs:[r10]",
+        "test r10, r10",
+        "jz 2f",
+        "inc qword ptr [r10 + rax * 8]",
         "lea r10, [rip + {originals}]",
         "jmp [r10 + r11 * 8]",
+        "2:",
+        "jmp {entry}",
         ".cfi_endproc",
         id_mask = const IDS - 1,
-        calls = sym CALLS,
-        multiplier = const MULTIPLIER,
-        stripe_shift = const 64 - STRIPE_BITS,
-        stripe_bytes = const STRIPE_BYTES,
         originals = sym ORIGINALS,
+        entry = sym table_entry,
     )
 }
 
