@@ -2,16 +2,18 @@
 //! entries reads it in assembly, and a call of the C library's for each access would be a tenth of what a launch costs.
 //!
 //! ```text
-//!   0                        8              9               10            11
-//!   +------------------------+--------------+---------------+-------------+
-//!   | set of counters, null  | inside a     | the shim's    | has asked   |
-//!   | before the first count | hook         | own thread    | for a set   |
-//!   +------------------------+--------------+---------------+-------------+
+//!   0                        8              9               10            11            15
+//!   +------------------------+--------------+---------------+-------------+-------------+
+//!   | set of counters, null  | inside a     | the shim's    | has asked   | own streams |
+//!   | before the first count | hook         | own thread    | for a set   | are noted   |
+//!   +------------------------+--------------+---------------+-------------+-------------+
 //! ```
 
 use std::arch::{asm, global_asm};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr};
+
+use xsched_protocol::shim_status::SHIM_COPY_COUNT;
 
 global_asm!(
     ".pushsection .tbss.xsched_hip_thread,\"awT\",@nobits",
@@ -37,9 +39,16 @@ pub(crate) struct ThreadWords {
     pub(crate) is_shims: AtomicBool,
     /// Whether it has asked for a set of counters before, whatever has become of that.
     pub(crate) has_asked_for_counters: AtomicBool,
+    /// By runtime copy: whether its own stream there was noted, for its end.
+    pub(crate) has_noted_own_stream: [AtomicBool; SHIM_COPY_COUNT],
 }
 
 const _: () = assert!(std::mem::offset_of!(ThreadWords, counters) == 0);
+
+/// Where the assembly finds the other words.
+pub(crate) const INSIDE_HOOK: usize = std::mem::offset_of!(ThreadWords, is_inside_hook);
+/// As above.
+pub(crate) const NOTED_OWN_STREAM: usize = std::mem::offset_of!(ThreadWords, has_noted_own_stream);
 
 /// The calling thread's. They must not be used by another one.
 #[inline]

@@ -29,21 +29,28 @@ use std::ffi::{CStr, OsString};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const UNKNOWN: u8 = 0;
-const NO: u8 = 1;
+/// The value of [`DISABLED`] once it is known that hooks are not switched off.
+pub const NO: u8 = 1;
 const YES: u8 = 2;
 
+/// Whether hooks are switched off, as far as that is known: code in assembly reads it. Not a `OnceLock`: in a forked child it could wait
+/// for a thread that does not exist there.
+pub static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
+
 /// Whether hooks are switched off. Read once, so that a change does not come between two calls that belong together.
+#[inline]
 pub fn disabled() -> bool {
-    // Not a `OnceLock`: in a forked child it could wait for a thread that does not exist there.
-    static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
     match DISABLED.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            let disabled = read("XSCHED_DISABLE").is_some_and(|value| !value.is_empty() && value != "0");
-            DISABLED.store(if disabled { YES } else { NO }, Ordering::Relaxed);
-            disabled
-        }
+        UNKNOWN => find_disabled(),
         known => known == YES,
     }
+}
+
+#[cold]
+fn find_disabled() -> bool {
+    let disabled = read("XSCHED_DISABLE").is_some_and(|value| !value.is_empty() && value != "0");
+    DISABLED.store(if disabled { YES } else { NO }, Ordering::Relaxed);
+    disabled
 }
 
 /// Where the shim writes its log.

@@ -39,6 +39,10 @@ pub(crate) struct CounterSet {
 
 const _: () = assert!(std::mem::offset_of!(CounterSet, calls) == 0);
 
+/// Where a set counts the calls that had nothing to wait for.
+pub(crate) const NOTHING_DEFERRED: usize =
+    std::mem::offset_of!(CounterSet, passed) + 8 * Reason::NothingDeferred as usize;
+
 static ALL: AtomicPtr<CounterSet> = AtomicPtr::new(ptr::null_mut());
 static FREE: FreeSets = FreeSets(AtomicU64::new(0));
 static SHARED: CounterSet = CounterSet::new();

@@ -18,12 +18,18 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::api::{self, Id, for_each_function};
-use crate::counters;
+use crate::counters::{self, NOTHING_DEFERRED};
+use crate::defer::MODE;
 use crate::entry::export_entry;
+use crate::hip::failure::UNREPORTED;
 use crate::own_calls::IS_ON;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
+use crate::runtime::stopped::PER_THREAD;
+use crate::thread::INSIDE_HOOK;
+use xsched_preload::env::{DISABLED, NO};
 use xsched_preload::hashing::MULTIPLIER;
+use xsched_xqueue::AdmissionMode;
 
 /// The code of one export. If the first entry of the call site's hash knows the real function, it jumps there, else
 /// to the entry code. Uses no register but `r10` and `r11`.
@@ -60,6 +66,46 @@ macro_rules! export_code {
             "jne 2f",
             "jmp [r10 + {address}]",
             ; records = sym IS_ON,)
+    };
+    // Its null stream is the thread's own, which must be noted at its first use.
+    (synchronise drains hipStreamSynchronize_spt) => {
+        export_code!(hooked hooked hipStreamSynchronize_spt)
+    };
+    // A hook would only wait, and there may be nothing to wait for: see `table/entries.rs`. Here the thread's own stream is left to the hook.
+    (synchronise drains $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "je 3f",
+            "cmp byte ptr [r10 + {caller_is_runtime}], 0",
+            "jne 2f",
+            "cmp byte ptr [rip + {disabled}], {no}",
+            "jne 2f",
+            "mov rax, [rip + {mode}]",
+            "cmp byte ptr [rax], {open}",
+            "jne 2f",
+            "cmp qword ptr [rip + {unreported}], 0",
+            "jne 2f",
+            "cmp rdi, {per_thread}",
+            "je 2f",
+            "mov r11, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+            "cmp byte ptr fs:[r11 + {inside_hook}], 0",
+            "jne 2f",
+            "mov r11, fs:[r11]",
+            "test r11, r11",
+            "jz 2f",
+            "inc qword ptr [r11 + {id} * 8]",
+            "inc qword ptr [r11 + {nothing_deferred}]",
+            "3:",
+            "jmp [r10 + {address}]",
+            ; caller_is_runtime = const std::mem::offset_of!(Site, caller_is_runtime),
+            disabled = sym DISABLED,
+            no = const NO,
+            mode = sym MODE,
+            open = const AdmissionMode::Open as u8,
+            unreported = sym UNREPORTED,
+            per_thread = const PER_THREAD,
+            inside_hook = const INSIDE_HOOK,
+            nothing_deferred = const NOTHING_DEFERRED,)
     };
     // A hook decides, here or at the table's entry.
     ($family:ident $class:ident $name:ident) => {

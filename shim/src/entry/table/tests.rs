@@ -22,9 +22,9 @@ fn entries_are_replaced_up_to_the_size_and_newer_ones_hooked() {
 
     let launch = TABLE.iter().position(|function| function.name == c"hipLaunchKernel").unwrap();
     let Slot::runtime(entry) = TABLE[launch].slot else { panic!("it is in the table") };
-    assert_eq!(entries[entry].load(Ordering::Relaxed), entries::code(3, launch, true));
+    assert_eq!(entries[entry].load(Ordering::Relaxed), Code::Hooked.address(3, launch));
     let newest = entries.last().unwrap().load(Ordering::Relaxed);
-    assert_eq!(newest, entries::code(3, COUNT + 1, true));
+    assert_eq!(newest, Code::Hooked.address(3, COUNT + 1));
     assert_eq!(ORIGINALS[3][COUNT + 1].load(Ordering::Relaxed), real(entries.len() - 1));
 }
 
@@ -32,7 +32,7 @@ fn entries_are_replaced_up_to_the_size_and_newer_ones_hooked() {
 fn each_entry_has_code_of_its_own() {
     // mov r11d, imm32
     for (copy, id) in [(0, 0), (0, 1), (3, IDS - 1)] {
-        let code = entries::code(copy, id, true).cast::<u8>();
+        let code = Code::Hooked.address(copy, id).cast::<u8>();
         // SAFETY: sixteen bytes of the shim's own code.
         let code = unsafe { slice::from_raw_parts(code, 6) };
         assert_eq!(code[..2], [0x41, 0xbb]);
