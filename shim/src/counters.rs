@@ -11,7 +11,7 @@ mod sets;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::outcome::{Reason, counted};
-pub(crate) use sets::NOTHING_DEFERRED;
+pub(crate) use sets::{NOTHING_DEFERRED, work_offset};
 use sets::{sum, take_back};
 
 /// Rare, and not on a call's fast path.

@@ -68,7 +68,8 @@ pub(crate) use finding::{
 pub(crate) use graphs::{graph_destroyed, graph_instantiated};
 pub(crate) use ordering::order;
 pub(crate) use program_queue::{
-    NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls, tune_scheduler,
+    COUNTS_CALLS, NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls,
+    tune_scheduler,
 };
 pub(crate) use submission::{admit_at_once, finish_at_once, passes_at_once, submit};
 pub(crate) use thread_end::own_stream_used;

@@ -39,6 +39,11 @@ pub(crate) struct CounterSet {
 
 const _: () = assert!(std::mem::offset_of!(CounterSet, calls) == 0);
 
+/// Where a set counts this work on the first kind of stream; the others follow.
+pub(crate) const fn work_offset(work: Work) -> usize {
+    std::mem::offset_of!(CounterSet, work) + 8 * StreamKind::ALL.len() * work as usize
+}
+
 /// Where a set counts the calls that had nothing to wait for.
 pub(crate) const NOTHING_DEFERRED: usize =
     std::mem::offset_of!(CounterSet, passed) + 8 * Reason::NothingDeferred as usize;

@@ -105,7 +105,7 @@ fn replace(copy: &RuntimeCopy, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
         status.entries.fetch_add(1, Ordering::Relaxed);
         status.newer_entries.fetch_add(u32::from(id >= COUNT), Ordering::Relaxed);
         ORIGINALS[copy.index()][id].store(original, Ordering::Release);
-        let code = code.address(copy.index(), id);
+        let code = code.of_copy(copy.index(), id);
         entry.store(code, Ordering::Release);
         copy.has_entry(id, entry, code);
     }
