@@ -85,9 +85,7 @@ extern "C" fn at_exit() {
         // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
         #[cfg(feature = "test-switches")]
-        if let Some(refused) = memory::refused() {
-            log::write(&format!("xsched-shim: memory was refused {refused} times\n"));
-        }
+        memory::log_refused("xsched-shim");
     }
 }
 

@@ -4,6 +4,8 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "test-switches")]
+use xsched_preload::memory;
 use xsched_preload::{asked, dlsym, env, log, programs};
 use xsched_protocol::shim_status::ShimState;
 
@@ -85,6 +87,8 @@ extern "C" fn release_all() {
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
         let _ = panic::catch_unwind(|| log::write(&counters::summary()));
+        #[cfg(feature = "test-switches")]
+        memory::log_refused("xsched-cuda");
     }
 }
 

@@ -28,7 +28,7 @@ use std::ptr;
 
 use heap::Heap;
 #[cfg(feature = "test-switches")]
-pub use refusal::refused;
+pub use refusal::log_refused;
 use reserve::Reserve;
 
 /// From this size on, an allocation has pages of its own, as in the C library. The size alone says which have.

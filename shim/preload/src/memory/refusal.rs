@@ -2,7 +2,7 @@
 //! for users has no way to ask for that.
 
 #[cfg(feature = "test-switches")]
-pub use switched::refused;
+pub use switched::log_refused;
 #[cfg(feature = "test-switches")]
 pub(super) use switched::refuses;
 
@@ -16,7 +16,7 @@ pub(super) fn refuses() -> bool {
 mod switched {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use crate::env;
+    use crate::{env, log};
 
     /// `every:N` is N, `after:N` is N with this bit.
     const AFTER: u64 = 1 << 32;
@@ -27,9 +27,12 @@ mod switched {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-    /// How many allocations have found no memory; None if none were to.
-    pub fn refused() -> Option<u64> {
-        (which() != NONE).then(|| REFUSED.load(Ordering::Relaxed))
+    /// Writes how many allocations of this shim have found no memory, if any were to.
+    pub fn log_refused(shim: &str) {
+        if which() != NONE {
+            let refused = REFUSED.load(Ordering::Relaxed);
+            log::write(&format!("{shim}: memory was refused {refused} times\n"));
+        }
     }
 
     pub(in crate::memory) fn refuses() -> bool {
