@@ -102,6 +102,11 @@ unsafe fn bundle_len(start: *const u8) -> Result<u64, ImageError> {
     Ok(len.max(at as u64))
 }
 
+/// Whether an image is compressed as a whole, and says how long it is: one of version 1 may seem as long as the library around it.
+pub(super) fn is_compressed(image: &[u8]) -> bool {
+    image.starts_with(COMPRESSED) && number(image, 4, 2).is_ok_and(|version| version > 1)
+}
+
 /// Calls `found` with each code object of an image, until it returns true.
 pub(super) fn code_objects(image: &[u8], found: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, ImageError> {
     if image.starts_with(ELF) {
