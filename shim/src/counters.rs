@@ -1,19 +1,18 @@
 //! What the shim counts. Counters only grow, and restart at zero in a forked child.
 //!
 //! If all threads shared one set of counters, its cache lines would move between processors, at several times the
-//! cost of forwarding a call. So there are several sets; each thread uses one that it shares with few others, and a
-//! reader adds the sets up ([`stripe`]).
+//! cost of forwarding a call. So each thread has one, and a reader adds the sets up ([`sets`]).
 //!
 //! All accesses are relaxed: a counter orders nothing, and a reader of several gets a snapshot that is as consistent
 //! as a running process allows.
 
-mod stripe;
+mod sets;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::outcome::{Reason, counted};
-pub(crate) use stripe::{CALLS, STRIPE_BITS, STRIPE_BYTES};
-use stripe::{STRIPES, Stripe};
+pub(crate) use sets::{NOTHING_DEFERRED, work_offset};
+use sets::{sum, take_back};
 
 /// Rare, and not on a call's fast path.
 static TROUBLE: [AtomicU64; Trouble::ALL.len()] = [const { AtomicU64::new(0) }; Trouble::ALL.len()];
@@ -117,12 +116,12 @@ counted! {
 
 /// Notes a call of the function with this number.
 pub(crate) fn called(id: usize) {
-    bump(&Stripe::own().calls[id]);
+    sets::bump(|set| &set.calls[id]);
 }
 
 /// Takes a call back that the shim itself has made.
 pub(crate) fn uncalled(id: usize) {
-    take_back(&Stripe::own().calls[id]);
+    take_back(|set| &set.calls[id]);
 }
 
 /// Counts a call that was passed on.
@@ -131,7 +130,7 @@ pub(crate) fn uncalled(id: usize) {
 /// fifth of what a launch costs.
 pub(crate) fn passed(reason: Reason) {
     if reason != Reason::NotScheduled {
-        bump(&Stripe::own().passed[reason as usize]);
+        sets::bump(|set| &set.passed[reason as usize]);
     }
 }
 
@@ -152,34 +151,33 @@ pub(crate) fn verdict_found(source: VerdictSource) {
 
 /// Counts work that the application put on a stream.
 pub(crate) fn submitted(work: Work, stream: StreamKind) {
-    bump(&Stripe::own().work[work as usize][stream as usize]);
+    sets::bump(|set| &set.work[work as usize][stream as usize]);
 }
 
 /// Counts work that may not go straight to its stream.
 pub(crate) fn delayed() {
-    bump(&Stripe::own().delayed);
+    sets::bump(|set| &set.delayed);
 }
 
 /// Takes that back.
 pub(crate) fn not_delayed() {
-    take_back(&Stripe::own().delayed);
+    take_back(|set| &set.delayed);
 }
 
 /// Calls so far of the function with this number.
 pub(crate) fn calls(id: usize) -> u64 {
-    sum(|stripe| &stripe.calls[id])
+    sum(|set| &set.calls[id])
 }
 
 /// Calls passed on so far for this reason.
 pub(crate) fn passed_so_far(reason: Reason) -> u64 {
     if reason != Reason::NotScheduled {
-        return sum(|stripe| &stripe.passed[reason as usize]);
+        return sum(|set| &set.passed[reason as usize]);
     }
     // Read first: work that is submitted meanwhile is counted as submitted before it is counted as delayed.
-    let delayed = sum(|stripe| &stripe.delayed);
+    let delayed = sum(|set| &set.delayed);
     let kinds = 0..StreamKind::ALL.len();
-    let of =
-        |work: &Work| kinds.clone().map(|kind| sum(|stripe| &stripe.work[*work as usize][kind])).sum::<u64>();
+    let of = |work: &Work| kinds.clone().map(|kind| sum(|set| &set.work[*work as usize][kind])).sum::<u64>();
     Work::ALL.iter().map(of).sum::<u64>().saturating_sub(delayed)
 }
 
@@ -200,27 +198,23 @@ pub(crate) fn verdicts_so_far(source: VerdictSource) -> u64 {
 
 /// Work of this kind submitted so far.
 pub(crate) fn submitted_so_far(work: Work, stream: StreamKind) -> u64 {
-    sum(|stripe| &stripe.work[work as usize][stream as usize])
+    sum(|set| &set.work[work as usize][stream as usize])
 }
 
 /// Sets every counter to zero. For a forked child, which runs one thread and has counts of its own.
 pub(crate) fn reset() {
-    let striped = STRIPES.iter().flat_map(Stripe::counters);
+    sets::reset();
     let others = TROUBLE.iter().chain(&VERDICT_SOURCES).chain([&GATES_PUT]);
-    striped.chain(others).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    others.for_each(|counter| counter.store(0, Ordering::Relaxed));
+}
+
+/// The shim may be unmapped from now on.
+pub(crate) fn forget_ends() {
+    sets::forget_ends();
 }
 
 fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// May take a thread's set below zero, where another thread has counted up; the sum is still right.
-fn take_back(counter: &AtomicU64) {
-    counter.fetch_sub(1, Ordering::Relaxed);
-}
-
-fn sum(counter: impl Fn(&'static Stripe) -> &'static AtomicU64) -> u64 {
-    STRIPES.iter().map(|stripe| read(counter(stripe))).fold(0, u64::wrapping_add)
 }
 
 fn read(counter: &AtomicU64) -> u64 {

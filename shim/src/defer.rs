@@ -59,6 +59,7 @@ use deferral::{DEFERRAL, deferral};
 
 pub(crate) use capturing::{capture_begins, capture_broke, capture_ended};
 pub(crate) use decision::Decision;
+pub(crate) use deferral::MODE;
 #[cfg(test)]
 pub(crate) use finding::tests as finding_tests;
 pub(crate) use finding::{
@@ -67,7 +68,8 @@ pub(crate) use finding::{
 pub(crate) use graphs::{graph_destroyed, graph_instantiated};
 pub(crate) use ordering::order;
 pub(crate) use program_queue::{
-    NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls, tune_scheduler,
+    COUNTS_CALLS, NoQueue, NotWaited, ProgramQueue, Submitted, ask_for_scheduler, count_call, counts_calls,
+    tune_scheduler,
 };
 pub(crate) use submission::{admit_at_once, finish_at_once, passes_at_once, submit};
 pub(crate) use thread_end::own_stream_used;
@@ -75,12 +77,12 @@ pub(crate) use thread_end::own_stream_used;
 /// Whether any call may have to wait, or is to be followed for other processes. True until the first use of a device.
 /// A process that has its devices for itself pays two loads for this question.
 pub(crate) fn is_engaged() -> bool {
-    DEFERRAL.existing().is_none_or(|deferral| deferral.queues.is_engaged() || failure::any_unreported())
+    !deferral::is_open() || failure::any_unreported()
 }
 
 /// In a forked child: deferred calls are its parent's.
 pub(crate) fn renew_after_fork() {
-    DEFERRAL.renew();
+    deferral::renew_after_fork();
     xsched_shim_status.gates.clear();
     finding::forget_set_devices();
 }

@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn export_entry() {
     entry_code!(decide_export_call)
 }
 
-/// Every entry of a dispatch table that has a hook comes here, with its copy and function in `r11`: see
+/// Every entry of a dispatch table that has a hook comes here, and those without one for a thread's first call, with its copy and function in `r11`: see
 /// [`crate::entry::table`].
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn table_entry() {
@@ -213,7 +213,7 @@ extern "C" fn decide_table_call(frame: &Frame) -> Next {
     };
     // If an export did not know yet that its copy has a table, it has counted the call and is running the hook right
     // now.
-    if !inside_hook() {
+    if !inside_hook() || HOOKS[id].is_none() {
         counters::called(id);
     }
     match HOOKS[id] {

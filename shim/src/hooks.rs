@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use xsched_preload::env;
 
 use crate::abi::{Args, Frame, HipError, Hooked, InRegister, Layout, Signature, Stream, replay};
-use crate::api::{ApiFunction, Id};
+use crate::api::{ApiFunction, Family, Id};
 use crate::counters::{self, StreamKind, Trouble, Work};
 use crate::defer::{self, Decision};
 use crate::outcome::{Outcome, Reason};
@@ -181,10 +181,27 @@ pub(crate) fn unknown() -> Outcome<u64> {
     Outcome::Pass(Reason::UnknownFunction)
 }
 
+/// What the deferrable calls of a family put on their stream.
+pub(crate) fn work_of(family: Family) -> Option<Work> {
+    Some(match family {
+        Family::launch => Work::Kernel,
+        Family::copy => Work::Copy,
+        Family::set => Work::Fill,
+        Family::graph => Work::Graph,
+        Family::host => Work::HostFunction,
+        Family::event => Work::Event,
+        Family::stream | Family::external => Work::Signal,
+        Family::memory => Work::Memory,
+        _ => return None,
+    })
+}
+
 /// A call that puts work on a stream.
-fn submitted<S: Hooked>(work: Work, call: &Call<'_, S>) -> Outcome<S::Ret> {
+fn submitted<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
     let kind = call.stream_kind();
-    counters::submitted(work, kind);
+    if let Some(work) = work_of(call.function.family) {
+        counters::submitted(work, kind);
+    }
     call.note_own_stream(kind);
     if defer::counts_calls() {
         defer::count_call(&call.stopped());

@@ -3,7 +3,7 @@
 //! Compiled code registers fat binaries and the handles of its kernels. Modules and libraries are loaded and asked
 //! for functions, and the runtime returns the function of a handle. All of this is noted as it happens. Registered
 //! code is only read when a launch of it is first deferred, and stays where it is until it is unregistered. A
-//! module's image may be gone after loading, so it is read at once.
+//! module's image may be gone after loading, so it is read at once; of a compressed one, a copy waits for a deferred launch.
 //!
 //! A launch of an unknown kernel is never deferred: it waits in place.
 
@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use foldhash::HashMap;
 use xsched_preload::fork::Renewable;
-
-use crate::reserve;
+use xsched_preload::memory;
 
 /// One explicit argument in the buffer that a kernel reads them from. Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,16 +83,50 @@ type Contents = Mutex<Option<Kernels>>;
 pub(crate) struct Registry {
     fat_binaries: HashMap<Key, FatBinary>,
     registered: HashMap<Key, Registered>,
-    modules: HashMap<Key, Arc<Kernels>>,
+    modules: HashMap<Key, Arc<Module>>,
     functions: HashMap<Key, Function>,
     /// Names of functions, with their modules.
     names: HashMap<Key, (usize, String)>,
 }
 
+/// The code of a module or library. The lock is held while it is read, and never together with the registry's.
+type Module = Mutex<ModuleCode>;
+
+enum ModuleCode {
+    /// As it was loaded. A launch that is deferred reads it: to decompress code takes longer than all else at the start of a library.
+    Compressed(Vec<u8>),
+    Read(Kernels),
+}
+
+impl ModuleCode {
+    /// Of an image, of which this keeps a copy if it is small and takes long to read.
+    fn new(image: &[u8]) -> Self {
+        if bundle::is_compressed(image) {
+            let mut kept = Vec::new();
+            if kept.try_reserve_exact(image.len()).is_ok() && !memory::is_reserve(&kept) {
+                kept.extend_from_slice(image);
+                return Self::Compressed(kept);
+            }
+        }
+        // A module whose metadata cannot be read has no known kernels.
+        Self::Read(read(image).unwrap_or_default())
+    }
+
+    fn kernel(&mut self, name: &str) -> Option<Arc<Kernel>> {
+        if let Self::Compressed(image) = self {
+            *self = Self::Read(read(image).unwrap_or_default());
+        }
+        match self {
+            Self::Compressed(_) => None,
+            Self::Read(kernels) => kernels.get(name).cloned(),
+        }
+    }
+}
+
 /// A function that a launch can name.
 enum Function {
-    /// Of this module or library.
-    Loaded(usize, Arc<Kernel>),
+    /// Of this module or library; None: its code was not read yet.
+    Loaded(usize, Option<Arc<Kernel>>),
     /// What compiled code launches by this handle.
     Registered(usize),
 }
@@ -126,6 +159,7 @@ pub(crate) fn renew_after_fork() {
     match REGISTRY.get().try_lock() {
         Ok(mut registry) => {
             registry.fat_binaries.retain(|_, fat_binary| fat_binary.contents.try_lock().is_ok());
+            registry.modules.retain(|_, module| module.try_lock().is_ok());
         }
         Err(_) => REGISTRY.renew(),
     }
@@ -177,28 +211,26 @@ pub(crate) unsafe fn module_loaded(copy: usize, module: usize, image: *const u8)
         }
         bundle::image(bundle::unwrap(image).unwrap_or(image))
     };
-    module_read(copy, module, image.and_then(read));
+    note_module(copy, module, image.unwrap_or_default());
 }
 
 /// Notes a module or library that was loaded from a file.
 pub(crate) fn module_loaded_from_file(copy: usize, module: usize, path: &CStr) {
     let image = std::fs::read(OsStr::from_bytes(path.to_bytes()));
-    module_read(copy, module, image.map_err(|_| ImageError::Unknown).and_then(|image| read(&image)));
+    note_module(copy, module, &image.unwrap_or_default());
 }
 
-fn module_read(copy: usize, module: usize, kernels: Result<Kernels, ImageError>) {
-    // A module whose metadata cannot be read has no known kernels.
-    insert(&mut registry().modules, (copy, module), Arc::new(kernels.unwrap_or_default()));
+fn note_module(copy: usize, module: usize, image: &[u8]) {
+    let code = Mutex::new(ModuleCode::new(image));
+    insert(&mut registry().modules, (copy, module), Arc::new(code));
 }
 
 /// Notes a function of a module or library.
 pub(crate) fn function_found(copy: usize, module: usize, function: usize, name: &CStr) {
     let mut registry = registry();
     insert(&mut registry.names, (copy, function), (module, name.to_string_lossy().into_owned()));
-    let kernel =
-        registry.modules.get(&(copy, module)).and_then(|kernels| kernels.get(&*name.to_string_lossy()));
     // The address may have been another module's.
-    let found = kernel.cloned().map(|kernel| Function::Loaded(module, kernel));
+    let found = registry.modules.contains_key(&(copy, module)).then_some(Function::Loaded(module, None));
     replace(&mut registry.functions, (copy, function), found);
 }
 
@@ -215,7 +247,7 @@ pub(crate) fn function_of_kernel(copy: usize, function: usize, kernel: usize) {
     let name = registry.names.get(&(copy, kernel)).cloned();
     replace(&mut registry.names, (copy, function), name);
     let same = match registry.functions.get(&(copy, kernel)) {
-        Some(Function::Loaded(module, kernel)) => Some(Function::Loaded(*module, Arc::clone(kernel))),
+        Some(Function::Loaded(module, kernel)) => Some(Function::Loaded(*module, kernel.clone())),
         Some(Function::Registered(handle)) => Some(Function::Registered(*handle)),
         None => None,
     };
@@ -241,11 +273,34 @@ pub(crate) fn by_handle(copy: usize, handle: usize) -> Option<Arc<Kernel>> {
 /// A kernel by the function that a module, a library or the runtime gave.
 pub(crate) fn by_function(copy: usize, function: usize) -> Option<Arc<Kernel>> {
     let registry = registry();
-    let handle = match registry.functions.get(&(copy, function))? {
-        Function::Loaded(_, kernel) => return Some(Arc::clone(kernel)),
-        Function::Registered(handle) => *handle,
-    };
-    by_handle_in(registry, copy, handle)
+    match registry.functions.get(&(copy, function))? {
+        Function::Loaded(_, Some(kernel)) => Some(Arc::clone(kernel)),
+        &Function::Loaded(module, None) => by_module_in(registry, copy, function, module),
+        &Function::Registered(handle) => by_handle_in(registry, copy, handle),
+    }
+}
+
+/// Reads a module's code, if no thread has done that yet.
+fn by_module_in(
+    registry: MutexGuard<'static, Registry>,
+    copy: usize,
+    function: usize,
+    module: usize,
+) -> Option<Arc<Kernel>> {
+    let (_, name) = registry.names.get(&(copy, function))?.clone();
+    let code = Arc::clone(registry.modules.get(&(copy, module))?);
+    drop(registry);
+    let kernel = code.lock().unwrap_or_else(PoisonError::into_inner).kernel(&name)?;
+    let mut registry = self::registry();
+    // The module may have been unloaded meanwhile, and the function be another one's.
+    let is_same = registry.modules.get(&(copy, module)).is_some_and(|module| Arc::ptr_eq(module, &code));
+    if let Some(Function::Loaded(of, known)) = registry.functions.get_mut(&(copy, function))
+        && *of == module
+        && is_same
+    {
+        *known = Some(Arc::clone(&kernel));
+    }
+    Some(kernel)
 }
 
 /// The name of a kernel as its code object has it, by the handle or the function that a launch names.
@@ -295,7 +350,7 @@ fn by_handle_in(registry: MutexGuard<'static, Registry>, copy: usize, handle: us
 /// The kernels of an image. Arguments have the same layout for every GPU, so the first code object that can be read is enough. A
 /// bundle may begin with code of another kind, such as SPIR-V.
 fn read(image: &[u8]) -> Result<Kernels, ImageError> {
-    if !reserve::can_allocate(image.len()) {
+    if !memory::can_allocate(image.len()) {
         return Err(ImageError::NoMemory);
     }
     let mut read = Err(ImageError::NoMetadata);

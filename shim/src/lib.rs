@@ -25,13 +25,15 @@
 //! | | `status` | what other processes may read of the shim |
 //! | | `outcome` | what becomes of a call, and why |
 //! | | `reentry` | threads that are inside a hook already |
-//! | | `reserve` | memory for when the system gives none |
+//! | | `thread` | what each thread has of the shim's |
 //!
-//! Environment, log, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
+//! Environment, log, memory, fork, `dlsym` and hints are `xsched-preload`, which the shim for CUDA shares.
 //!
 //! Queues that defer commands, and their client of the arbiter, are a crate that knows no HIP: `xsched-xqueue`.
 //!
 //! The crate has no Rust interface: its interface is the symbols of the C library that it is built into.
+
+use xsched_preload::memory::OwnMemory;
 
 mod abi;
 mod api;
@@ -47,8 +49,11 @@ mod own_calls;
 mod planted;
 mod process;
 mod reentry;
-mod reserve;
 mod runtime;
 mod status;
 mod summary;
+mod thread;
 mod verdict;
+
+#[global_allocator]
+static MEMORY: OwnMemory = OwnMemory;

@@ -61,8 +61,6 @@ counted! {
         RuntimeInternal = "inside the runtime",
         /// This thread is already inside a hook.
         Reentered = "inside a hook",
-        /// This thread is ending and its thread-local state is gone.
-        ThreadEnding = "thread ending",
         /// The hook panicked.
         Panicked = "hook panicked",
         /// `XSCHED_DISABLE` is set.

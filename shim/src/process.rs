@@ -8,6 +8,8 @@ use std::ffi::c_void;
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "test-switches")]
+use xsched_preload::memory;
 use xsched_preload::{asked, env, log, told};
 use xsched_protocol::shim_status::ShimState;
 
@@ -79,8 +81,11 @@ unsafe extern "C" fn renew_after_fork() {
 /// unregisters its kernels in one.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
+        counters::forget_ends();
         // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
+        #[cfg(feature = "test-switches")]
+        memory::log_refused("xsched-shim");
     }
 }
 

@@ -258,10 +258,15 @@ impl Ahead {
 
     /// It is suspended, and begins.
     fn begin(launches: usize, what: &str) -> Self {
+        Self::begin_with(launches, what, "none")
+    }
+
+    /// The same where the shim's allocations find no memory, as `XSCHED_TEST_MEMORY` says.
+    fn begin_with(launches: usize, what: &str, refused: &str) -> Self {
         let machine = Machine::new("ahead");
         let controller = SmallController::start(machine.folder.path()).expect("a socket can be made");
         let mut program = machine.program("cuda_deferred", &format!("{launches} {what}"));
-        let mut load = begin(program.env("LD_PRELOAD", cuda_shim()));
+        let mut load = begin(program.env("LD_PRELOAD", cuda_shim()).env("XSCHED_TEST_MEMORY", refused));
         wait_until("it reports", || controller.reports() > 0);
         // Each of its launches is made beside others now.
         thread::sleep(A_WHILE);
@@ -346,6 +351,27 @@ fn a_deferred_launch_that_the_driver_refuses_comes_out_of_the_next_call_that_wai
     assert_eq!(findings.get("wrong"), Some(&0.0), "{findings:?}");
     assert!(summary.contains(" 1 deferred calls that the driver refused"), "{summary}");
     assert!(summary.contains("refused a deferred call with 701"), "{summary}");
+}
+
+/// It ends as it would otherwise. With little memory some launches are deferred, with none they wait in place.
+#[needs(nothing)]
+fn launches_of_a_suspended_process_are_made_where_the_shim_finds_no_memory() {
+    for refused in ["every:1", "every:2", "every:17", "after:100", "after:1000"] {
+        let ahead = Ahead::begin_with(100, "sync", refused);
+        thread::sleep(A_WHILE);
+        assert_eq!(ahead.kernels(), 0, "{refused}: the process is suspended");
+        let mut ahead = ahead;
+        ahead.controller.hold(false);
+        ahead.load.await_ready().expect("the process is ready");
+        ahead.load.begin().expect("the process waits");
+        let (findings, summary) = ahead.resumed();
+        assert_eq!(findings.get("wrong"), Some(&0.0), "{refused}: {findings:?}");
+        assert!(
+            summary.contains("memory was refused ") && !summary.contains("panics"),
+            "{refused}: {summary}"
+        );
+        assert!(!summary.contains("memory was refused 0"), "{refused}: {summary}");
+    }
 }
 
 #[needs(nothing)]

@@ -1,4 +1,5 @@
-//! The shim's fast path makes no system call and no allocation while no stream is suspended, or none that concerns the call.
+//! The shim's fast path makes no system call and no allocation while no stream is suspended, or none that concerns the call. What a
+//! deferred call takes is no memory of the application's.
 //! `tests/apps/fast_path` counts both in the calling thread, on a runtime that makes neither.
 
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ fn calls_make_no_system_call_and_allocate_nothing() {
 }
 
 #[needs(SYSCALL_DISPATCH)]
-fn a_deferred_launch_allocates_memory() {
+fn a_deferred_launch_takes_no_memory_of_the_applications() {
     let shim = shim();
     let shim = shim.to_str().expect("a path in UTF-8");
     for environment in [
@@ -58,7 +59,8 @@ fn a_deferred_launch_allocates_memory() {
     ] {
         let held = counted(&["held"], environment);
         let (calls, with_system_calls, allocations) = held["hipLaunchKernel"];
-        assert!(allocations >= calls, "the shim's allocations are not seen: {held:?}");
+        // Memory of the shim's own holds it. Where the launch worker was interrupted while it took some, the C library gives it.
+        assert!(allocations < calls / 20, "it lies between the application's own: {held:?}");
         assert!(with_system_calls < calls / 2, "each of them wakes a thread: {held:?}");
     }
 }

@@ -6,6 +6,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use xsched_preload::memory;
+
 use crate::api::{DeviceCopy, Fill, Launch, LaunchAttribute, Shape};
 use crate::driver::{self, Code, Context, Parameter};
 
@@ -75,6 +77,10 @@ impl OwnedLaunch {
         owned.try_reserve_exact(attributes.len()).ok()?;
         owned.extend_from_slice(attributes);
         let (arguments, is_buffer) = copied;
+        // The reserve is for small allocations only.
+        if memory::is_reserve(&owned) || memory::is_reserve(&arguments) {
+            return None;
+        }
         Some(Self {
             function: launch.function,
             shape: launch.shape,

@@ -29,6 +29,8 @@
 //!
 //! Queues, gates and the client of the arbiter are `xsched-xqueue`, which the shim for HIP uses too.
 
+use xsched_preload::memory::OwnMemory;
+
 mod api;
 mod claims;
 mod collectives;
@@ -52,3 +54,6 @@ mod seen;
 mod status;
 #[cfg(feature = "test-switches")]
 mod test_suspension;
+
+#[global_allocator]
+static MEMORY: OwnMemory = OwnMemory;

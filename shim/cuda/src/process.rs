@@ -4,6 +4,8 @@ use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "test-switches")]
+use xsched_preload::memory;
 use xsched_preload::{asked, dlsym, env, log, programs};
 use xsched_protocol::shim_status::ShimState;
 
@@ -88,6 +90,8 @@ extern "C" fn at_exit() {
             let usage = SCHEDULING.existing().and_then(|scheduling| scheduling.queues.total_usage());
             log::write(&counters::summary(usage.map_or(0, |usage| usage.launched)));
         });
+        #[cfg(feature = "test-switches")]
+        memory::log_refused("xsched-cuda");
     }
 }
 

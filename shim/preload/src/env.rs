@@ -18,6 +18,7 @@
 //! | `XSCHED_VERBOSE` | `1` or `2`: on standard error, what passes through |
 //! | `XSCHED_TEST_SUSPEND` | `random[:seed[:rate]]`, `held[:ms]`, `held-stream[:ms]`: what tests suspend, see `defer/test_suspension.rs` (only with the feature `test-switches`) |
 //! | `XSCHED_TEST_VERDICTS` | `random[:seed]`: calls get all verdicts at random, see `verdict/random.rs` (only with the feature `test-switches`) |
+//! | `XSCHED_TEST_MEMORY` | `every:N`, `after:N`: which allocations of the shim's own find no memory, see `memory/refusal.rs` (only with the feature `test-switches`) |
 //! | `XSCHED_TEST_PANIC` | a function's name: its hook panics (builds with `test-switches` and debug assertions only) |
 //!
 //! The variables that choose a profiler are read where tables are handed on to one ([`of_profiler`]).
@@ -28,21 +29,28 @@ use std::ffi::{CStr, OsString};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const UNKNOWN: u8 = 0;
-const NO: u8 = 1;
+/// The value of [`DISABLED`] once it is known that hooks are not switched off.
+pub const NO: u8 = 1;
 const YES: u8 = 2;
 
+/// Whether hooks are switched off, as far as that is known: code in assembly reads it. Not a `OnceLock`: in a forked child it could wait
+/// for a thread that does not exist there.
+pub static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
+
 /// Whether hooks are switched off. Read once, so that a change does not come between two calls that belong together.
+#[inline]
 pub fn disabled() -> bool {
-    // Not a `OnceLock`: in a forked child it could wait for a thread that does not exist there.
-    static DISABLED: AtomicU8 = AtomicU8::new(UNKNOWN);
     match DISABLED.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            let disabled = read("XSCHED_DISABLE").is_some_and(|value| !value.is_empty() && value != "0");
-            DISABLED.store(if disabled { YES } else { NO }, Ordering::Relaxed);
-            disabled
-        }
+        UNKNOWN => find_disabled(),
         known => known == YES,
     }
+}
+
+#[cold]
+fn find_disabled() -> bool {
+    let disabled = read("XSCHED_DISABLE").is_some_and(|value| !value.is_empty() && value != "0");
+    DISABLED.store(if disabled { YES } else { NO }, Ordering::Relaxed);
+    disabled
 }
 
 /// Where the shim writes its log.
@@ -123,6 +131,19 @@ pub fn of_profiler(variable: &str) -> Option<OsString> {
     read(variable).filter(|value| !value.is_empty())
 }
 
+/// What `XSCHED_TEST_MEMORY` says. It allocates nothing, since the allocator asks.
+#[cfg(feature = "test-switches")]
+pub fn test_memory() -> Option<&'static str> {
+    if is_privileged() {
+        return None;
+    }
+    // SAFETY: a C string. Programs that tests run so do not change it.
+    unsafe {
+        let value = libc::getenv(c"XSCHED_TEST_MEMORY".as_ptr());
+        if value.is_null() { None } else { CStr::from_ptr(value).to_str().ok() }
+    }
+}
+
 /// For tests of what a panic does.
 ///
 /// # Panics
@@ -139,7 +160,10 @@ pub fn panic_if_asked(function: &CStr) {
 pub fn panic_if_asked(_: &CStr) {}
 
 fn read(variable: &str) -> Option<OsString> {
+    if is_privileged() { None } else { std::env::var_os(variable) }
+}
+
+fn is_privileged() -> bool {
     // SAFETY: the call reads one word of the auxiliary vector.
-    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    if privileged { None } else { std::env::var_os(variable) }
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

@@ -9,6 +9,7 @@
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
+//! | [`memory`] | memory of the shim's own, also when the system gives none |
 //! | [`hashing`] | the multiplier of hash tables |
 //! | [`caller`] | the library and the function that a call returns to |
 //! | [`caller_rules`] | rules on calls, where the process decides by the immediate caller |
@@ -35,6 +36,7 @@ pub mod hints;
 pub mod index;
 pub mod kernel_names;
 pub mod log;
+pub mod memory;
 pub mod origins;
 pub mod program;
 pub mod programs;

@@ -33,6 +33,9 @@ pub(crate) enum Passed {
 pub(crate) trait Arg: Copy {
     const PASSED: Passed;
 
+    /// Whether it is a stream.
+    const IS_STREAM: bool = false;
+
     /// This argument if it is a stream.
     fn as_stream(&self) -> Option<Stream> {
         None
@@ -67,6 +70,8 @@ impl<T> Arg for *const T {
 
 impl Arg for Stream {
     const PASSED: Passed = Passed::Word(size_of::<Self>());
+
+    const IS_STREAM: bool = true;
 
     fn as_stream(&self) -> Option<Stream> {
         Some(*self)

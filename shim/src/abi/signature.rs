@@ -21,6 +21,9 @@ pub(crate) trait Args: Sized {
     /// How each of them is passed.
     const PASSED: &'static [Passed];
 
+    /// Which of them is the first stream.
+    const STREAM: Option<usize>;
+
     /// Reads the arguments of a stopped call.
     ///
     /// # Safety
@@ -34,6 +37,8 @@ pub(crate) trait Args: Sized {
 impl Args for () {
     const PASSED: &'static [Passed] = &[];
 
+    const STREAM: Option<usize> = None;
+
     unsafe fn read(_: &Frame, _: &'static Layout) -> Self {}
 
     fn stream(&self) -> Option<Stream> {
@@ -46,11 +51,24 @@ impl<R: Ret> Signature for unsafe extern "C" fn() -> R {
     type Ret = R;
 }
 
+const fn first(are_streams: &[bool]) -> Option<usize> {
+    let mut index = 0;
+    while index < are_streams.len() {
+        if are_streams[index] {
+            return Some(index);
+        }
+        index += 1;
+    }
+    None
+}
+
 macro_rules! signatures {
     ($(($($arg:ident)+))*) => {
         $(
             impl<$($arg: Arg),+> Args for ($($arg,)+) {
                 const PASSED: &'static [Passed] = &[$($arg::PASSED),+];
+
+                const STREAM: Option<usize> = first(&[$($arg::IS_STREAM),+]);
 
                 #[inline]
                 unsafe fn read(frame: &Frame, layout: &'static Layout) -> Self {

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use crate::abi::{Frame, Layout, Ret, Signature};
+use crate::abi::{Args as _, ArgumentLocation, Frame, Layout, Ret, Signature};
 use crate::api::Id;
 
 /// One function of the list.
@@ -18,6 +18,8 @@ pub(crate) struct ApiFunction {
     /// Whether a null stream is the per-thread one: the functions that
     /// `-DHIP_API_PER_THREAD_DEFAULT_STREAM` renames calls to.
     pub(crate) null_stream_is_per_thread: bool,
+    /// Where the stream lies that an argument names.
+    pub(crate) stream: Option<ArgumentLocation>,
     /// Words of stack that its arguments take.
     pub(crate) stack_words: usize,
     missing: unsafe fn(&Frame) -> u64,
@@ -98,6 +100,10 @@ impl ApiFunction {
             class,
             slot,
             null_stream_is_per_thread: matches!(name.to_bytes(), [.., b'_', b's', b'p', b't']),
+            stream: match S::Args::STREAM {
+                Some(argument) => Some(Layout::of::<S>().location(argument)),
+                None => None,
+            },
             stack_words: Layout::of::<S>().stack_words,
             missing: S::Ret::missing,
         }

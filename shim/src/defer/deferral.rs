@@ -1,11 +1,12 @@
 //! The state of deferring, and actions on all of it at once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xsched_preload::fork::Renewable;
 use xsched_preload::programs::ANSWER_LIMIT;
-use xsched_xqueue::{ClaimId, Setup, XQueues};
+use xsched_xqueue::{AdmissionMode, ClaimId, Setup, XQueues};
 
 use crate::counters::{self, Trouble};
 use crate::defer::claims::Devices;
@@ -73,7 +74,29 @@ pub(super) fn note_trouble(trouble: xsched_xqueue::Trouble) {
 
 /// The process's state.
 pub(crate) fn deferral() -> &'static Deferral {
-    DEFERRAL.get()
+    let deferral = DEFERRAL.get();
+    if ptr::eq(MODE.load(Ordering::Relaxed), &raw const NOT_YET) {
+        MODE.store(ptr::from_ref(deferral.queues.admission_mode_word()).cast_mut(), Ordering::Release);
+    }
+    deferral
+}
+
+/// Where the admission mode is read. The code of exports and of tables' entries reads it, too.
+pub(crate) static MODE: AtomicPtr<AtomicU8> = AtomicPtr::new((&raw const NOT_YET).cast_mut());
+
+/// The mode until there is a state: every call is looked at.
+static NOT_YET: AtomicU8 = AtomicU8::new(AdmissionMode::UnderLock as u8);
+
+/// Whether launches may be made without a look at the state.
+pub(super) fn is_open() -> bool {
+    // SAFETY: a static, or part of a state, which is never freed. Acquire pairs with the queues' release.
+    unsafe { (*MODE.load(Ordering::Acquire)).load(Ordering::Acquire) == AdmissionMode::Open as u8 }
+}
+
+/// In a forked child: deferred calls are its parent's.
+pub(super) fn renew_after_fork() {
+    MODE.store((&raw const NOT_YET).cast_mut(), Ordering::Relaxed);
+    DEFERRAL.renew();
 }
 
 impl Deferral {

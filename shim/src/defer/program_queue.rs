@@ -66,7 +66,7 @@ pub(crate) enum Submitted {
 }
 
 /// Whether calls are counted by stream.
-static COUNTS_CALLS: AtomicBool = AtomicBool::new(false);
+pub(crate) static COUNTS_CALLS: AtomicBool = AtomicBool::new(false);
 
 /// Whether calls are counted by stream.
 #[inline]

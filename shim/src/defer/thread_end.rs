@@ -9,13 +9,14 @@
 
 use std::cell::Cell;
 use std::process;
+use std::sync::atomic::Ordering;
 
 use xsched_xqueue::thread_id;
 
 use crate::defer::deferral::DEFERRAL;
 use crate::hip::real;
-use crate::reserve;
 use crate::runtime::copies::{COPIES_MAX, RuntimeCopy};
+use crate::thread;
 
 /// More than the C library needs to note a destructor. It ends the process if it has no memory for that.
 const NOTE_BYTES: usize = 1 << 10;
@@ -24,15 +25,15 @@ const NOTE_BYTES: usize = 1 << 10;
 struct OwnStreams([Cell<bool>; COPIES_MAX]);
 
 thread_local! {
-    static NOTED: [Cell<bool>; COPIES_MAX] = const { [const { Cell::new(false) }; COPIES_MAX] };
     static OWN_STREAMS: OwnStreams = const { OwnStreams([const { Cell::new(false) }; COPIES_MAX]) };
 }
 
 /// The calling thread is about to use its own stream of a copy.
 #[inline]
 pub(crate) fn own_stream_used(copy: &RuntimeCopy) {
-    let is_new = NOTED.try_with(|noted| !noted[copy.index()].replace(true));
-    if is_new == Ok(true) {
+    let noted = &thread::own().has_noted_own_stream[copy.index()];
+    if !noted.load(Ordering::Relaxed) {
+        noted.store(true, Ordering::Relaxed);
         note(copy);
     }
 }
@@ -40,12 +41,22 @@ pub(crate) fn own_stream_used(copy: &RuntimeCopy) {
 #[cold]
 fn note(copy: &RuntimeCopy) {
     // The process ends with its first thread, and launches what is deferred by then (`exit.rs`).
-    if thread_id() == process::id() || !reserve::can_allocate(NOTE_BYTES) {
+    if thread_id() == process::id() || !c_library_can_allocate(NOTE_BYTES) {
         return;
     }
     // Has the runtime make its variables of this thread first.
     let _ = real::current_device(copy);
     let _ = OWN_STREAMS.try_with(|own| own.0[copy.index()].set(true));
+}
+
+/// Whether the C library can give this many bytes to itself now: the shim's own memory says nothing about that.
+fn c_library_can_allocate(bytes: usize) -> bool {
+    // SAFETY: memory that is given back at once.
+    unsafe {
+        let memory = libc::malloc(bytes);
+        libc::free(std::hint::black_box(memory));
+        !memory.is_null()
+    }
 }
 
 impl Drop for OwnStreams {

@@ -1,7 +1,8 @@
 //! The exported symbols: one for every function of the list, and the shim's own.
 //!
 //! An export is a few instructions without a stack frame, which leave all arguments as they are: so it is declared
-//! without any. An export without a hook looks its call site up right here and jumps; the rest, and every first call of a site, go through the entry code. Symbols carry no version: a
+//! without any. An export without a hook looks its call site up right here, counts and jumps; the rest, and every first call of a site
+//! or a thread, go through the entry code. Symbols carry no version: a
 //! definition without one satisfies references to every version.
 //!
 //! All functions are exported, also those that the process's runtime is too old for, because the linker does not know
@@ -17,12 +18,18 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::api::{self, Id, for_each_function};
-use crate::counters::{self, CALLS, STRIPE_BITS, STRIPE_BYTES};
+use crate::counters::{self, NOTHING_DEFERRED};
+use crate::defer::MODE;
 use crate::entry::export_entry;
+use crate::hip::failure::UNREPORTED;
 use crate::own_calls::IS_ON;
 use crate::runtime::copies::Way;
 use crate::runtime::sites::{Key, SITE_SHIFT, SITES, Site, TABLE_BITS};
+use crate::runtime::stopped::PER_THREAD;
+use crate::thread::INSIDE_HOOK;
+use xsched_preload::env::{DISABLED, NO};
 use xsched_preload::hashing::MULTIPLIER;
+use xsched_xqueue::AdmissionMode;
 
 /// The code of one export. If the first entry of the call site's hash knows the real function, it jumps there, else
 /// to the entry code. Uses no register but `r10` and `r11`.
@@ -33,20 +40,16 @@ macro_rules! export_code {
     ($family:ident passes $name:ident) => {
         export_code!(@lookup $name,
             "cmp byte ptr [r10 + {way}], {table}",
-            "mov r10, [r10 + {address}]",
             "je 3f",
-            // In this thread's set of counters.
-            "movabs r11, {multiplier}",
-            "imul r11, qword ptr fs:[0]",
-            "shr r11, {stripe_shift}",
-            "imul r11, r11, {stripe_bytes}",
-            "add r11, [rip + {calls}]",
-            "lock inc qword ptr [r11 + {id} * 8]",
+            // In this thread's set of counters, if it has one yet.
+            "mov r11, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+            "mov r11, fs:[r11]",
+            "test r11, r11",
+            "jz 2f",
+            "inc qword ptr [r11 + {id} * 8]",
             "3:",
-            "jmp r10",
-            ; calls = sym CALLS,
-            stripe_shift = const 64 - STRIPE_BITS,
-            stripe_bytes = const STRIPE_BYTES,)
+            "jmp [r10 + {address}]",
+            ;)
     };
     // As below, unless the process may record it itself.
     (launch deferrable $name:ident) => {
@@ -63,6 +66,46 @@ macro_rules! export_code {
             "jne 2f",
             "jmp [r10 + {address}]",
             ; records = sym IS_ON,)
+    };
+    // Its null stream is the thread's own, which must be noted at its first use.
+    (synchronise drains hipStreamSynchronize_spt) => {
+        export_code!(hooked hooked hipStreamSynchronize_spt)
+    };
+    // A hook would only wait, and there may be nothing to wait for: see `table/entries.rs`. Here the thread's own stream is left to the hook.
+    (synchronise drains $name:ident) => {
+        export_code!(@lookup $name,
+            "cmp byte ptr [r10 + {way}], {table}",
+            "je 3f",
+            "cmp byte ptr [r10 + {caller_is_runtime}], 0",
+            "jne 2f",
+            "cmp byte ptr [rip + {disabled}], {no}",
+            "jne 2f",
+            "mov rax, [rip + {mode}]",
+            "cmp byte ptr [rax], {open}",
+            "jne 2f",
+            "cmp qword ptr [rip + {unreported}], 0",
+            "jne 2f",
+            "cmp rdi, {per_thread}",
+            "je 2f",
+            "mov r11, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+            "cmp byte ptr fs:[r11 + {inside_hook}], 0",
+            "jne 2f",
+            "mov r11, fs:[r11]",
+            "test r11, r11",
+            "jz 2f",
+            "inc qword ptr [r11 + {id} * 8]",
+            "inc qword ptr [r11 + {nothing_deferred}]",
+            "3:",
+            "jmp [r10 + {address}]",
+            ; caller_is_runtime = const std::mem::offset_of!(Site, caller_is_runtime),
+            disabled = sym DISABLED,
+            no = const NO,
+            mode = sym MODE,
+            open = const AdmissionMode::Open as u8,
+            unreported = sym UNREPORTED,
+            per_thread = const PER_THREAD,
+            inside_hook = const INSIDE_HOOK,
+            nothing_deferred = const NOTHING_DEFERRED,)
     };
     // A hook decides, here or at the table's entry.
     ($family:ident $class:ident $name:ident) => {

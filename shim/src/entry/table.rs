@@ -24,8 +24,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use xsched_preload::env;
 
-use crate::api::{COUNT, Class, KNOWN_ENTRIES, Slot, TABLE};
+use crate::api::{COUNT, KNOWN_ENTRIES, Slot, TABLE};
 use crate::counters::{self, Trouble};
+use crate::entry::table::entries::Code;
 use crate::runtime::copies::{IDS, ORIGINALS, RuntimeCopy, TableKind, Way};
 use crate::{entry, runtime};
 
@@ -89,12 +90,12 @@ fn replace(copy: &RuntimeCopy, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
     let known = TABLE
         .iter()
         .enumerate()
-        .filter_map(|(id, function)| Some((id, kind.entry(function.slot)?, function.class != Class::passes)));
+        .filter_map(|(id, function)| Some((id, kind.entry(function.slot)?, Code::of(function))));
     let known_entries = KNOWN_ENTRIES[kind as usize];
     // Only the runtime's table grows; newer entries of the other are left alone.
     let newer = (known_entries..entries.len()).take(IDS - COUNT).filter(|_| kind == TableKind::Runtime);
-    let newer = newer.map(|entry| (COUNT + entry - known_entries, entry, true));
-    for (id, entry, is_hooked) in known.chain(newer) {
+    let newer = newer.map(|entry| (COUNT + entry - known_entries, entry, Code::Hooked));
+    for (id, entry, code) in known.chain(newer) {
         let Some(entry) = entries.get(entry) else { continue };
         let original = entry.load(Ordering::Relaxed);
         if original.is_null() {
@@ -104,7 +105,7 @@ fn replace(copy: &RuntimeCopy, kind: TableKind, entries: &[AtomicPtr<c_void>]) {
         status.entries.fetch_add(1, Ordering::Relaxed);
         status.newer_entries.fetch_add(u32::from(id >= COUNT), Ordering::Relaxed);
         ORIGINALS[copy.index()][id].store(original, Ordering::Release);
-        let code = entries::code(copy.index(), id, is_hooked);
+        let code = code.of_copy(copy.index(), id);
         entry.store(code, Ordering::Release);
         copy.has_entry(id, entry, code);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::abi::HipError;
 
 /// Streams with a failure that no call has returned yet.
-static UNREPORTED: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static UNREPORTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether any stream's next call has a failure to return.
 pub(crate) fn any_unreported() -> bool {

@@ -3,10 +3,11 @@
 use std::ffi::c_void;
 use std::slice;
 
+use xsched_preload::memory;
+
 use crate::abi::{ArgumentLocation, Frame, Layout, replay};
 use crate::kernels::Kernel;
 use crate::planted::{Bug, is_planted};
-use crate::reserve;
 use crate::runtime::stopped::Stopped;
 
 /// The most words of stack that HIP's functions take.
@@ -111,13 +112,13 @@ impl OwnedCall {
         capacity: usize,
     ) -> Option<Self> {
         let own = REGISTERS + layout.stack_words;
-        if reserve::is_in_use() || layout.has_vectors || layout.stack_words > STACK_WORDS_MAX {
+        if memory::is_short() || layout.has_vectors || layout.stack_words > STACK_WORDS_MAX {
             return None;
         }
         let mut words = Vec::new();
         words.try_reserve_exact(own.checked_add(capacity)?).ok()?;
         // The reserve is for small allocations only.
-        if reserve::holds(&words) {
+        if memory::is_reserve(&words) {
             return None;
         }
         words.extend_from_slice(&frame.general);

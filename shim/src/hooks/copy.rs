@@ -5,13 +5,12 @@
 //! is known to be pinned.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
 use crate::hooks::Call;
 use crate::outcome::Outcome;
 
 /// A copy on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Copy, call)
+    super::submitted(call)
 }
 
 /// A copy that the host waits for, or that returns more than an error: earlier work comes first.

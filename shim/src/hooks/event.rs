@@ -2,14 +2,13 @@
 
 use crate::abi::Hooked;
 use crate::api::Id;
-use crate::counters::Work;
 use crate::defer;
 use crate::hooks::Call;
 use crate::outcome::Outcome;
 
 /// A record in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Event, call)
+    super::submitted(call)
 }
 
 /// A query, an elapsed time, the end of an event or its handle for other processes: its record must have been

@@ -2,14 +2,13 @@
 
 use crate::abi::Hooked;
 use crate::api::Id;
-use crate::counters::Work;
 use crate::defer;
 use crate::hooks::Call;
 use crate::outcome::Outcome;
 
 /// A graph's launch or upload on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Graph, call)
+    super::submitted(call)
 }
 
 /// A new executable graph.

@@ -1,13 +1,12 @@
 //! Kernel launches.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
 use crate::hooks::Call;
 use crate::outcome::Outcome;
 
 /// A kernel on the stream that the call names.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Kernel, call)
+    super::submitted(call)
 }
 
 /// Launches on several streams at once, and `hipLaunchByPtr`, whose configuration lies in the calling thread: they

@@ -1,13 +1,12 @@
 //! Memory.
 
 use crate::abi::Hooked;
-use crate::counters::Work;
 use crate::hooks::Call;
 use crate::outcome::Outcome;
 
 /// Memory freed, prefetched or mapped in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Memory, call)
+    super::submitted(call)
 }
 
 /// Memory taken away that earlier work may use, or allocated in stream order, which must return an address now.

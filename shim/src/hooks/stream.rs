@@ -4,7 +4,6 @@ use std::ptr;
 
 use crate::abi::{Hooked, InRegister, Stream};
 use crate::api::Id;
-use crate::counters::Work;
 use crate::defer;
 use crate::explicit;
 use crate::hooks::Call;
@@ -18,7 +17,7 @@ const CAPTURE_BROKE: [u64; 2] = [901, 904];
 
 /// A wait, or a value written, in stream order.
 pub(crate) fn deferrable<S: Hooked>(call: &Call<'_, S>) -> Outcome<S::Ret> {
-    super::submitted(Work::Signal, call)
+    super::submitted(call)
 }
 
 /// A new stream.

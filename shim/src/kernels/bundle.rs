@@ -13,8 +13,9 @@
 use std::io::Read;
 use std::slice;
 
+use xsched_preload::memory;
+
 use crate::kernels::ImageError;
-use crate::reserve;
 use crate::runtime;
 
 const ELF: &[u8] = b"\x7fELF";
@@ -101,6 +102,11 @@ unsafe fn bundle_len(start: *const u8) -> Result<u64, ImageError> {
     Ok(len.max(at as u64))
 }
 
+/// Whether an image is compressed as a whole, and says how long it is: one of version 1 may seem as long as the library around it.
+pub(super) fn is_compressed(image: &[u8]) -> bool {
+    image.starts_with(COMPRESSED) && number(image, 4, 2).is_ok_and(|version| version > 1)
+}
+
 /// Calls `found` with each code object of an image, until it returns true.
 pub(super) fn code_objects(image: &[u8], found: &mut dyn FnMut(&[u8]) -> bool) -> Result<bool, ImageError> {
     if image.starts_with(ELF) {
@@ -151,7 +157,7 @@ fn decompressed(image: &[u8]) -> Result<Vec<u8>, ImageError> {
         _ => return Err(ImageError::Version(version)),
     };
     let payload = image.get(header..).ok_or(ImageError::Cut)?;
-    if size > IMAGE_BYTES_MAX || !reserve::can_allocate(2 * size as usize) {
+    if size > IMAGE_BYTES_MAX || !memory::can_allocate(2 * size as usize) {
         return Err(ImageError::NoMemory);
     }
     let mut bundle = Vec::new();

@@ -289,6 +289,30 @@ fn functions_are_known_until_their_module_is_unloaded() {
 }
 
 #[test]
+fn a_compressed_module_is_read_when_a_launch_needs_it() {
+    let bundle = bundle(&code_object("kernel_of_the_test"));
+    let (copy, module, function) = (9, 0xc0, 0xd0);
+    let is_read = || {
+        let module = Arc::clone(&registry().modules[&(copy, module)]);
+        matches!(*module.lock().unwrap(), ModuleCode::Read(_))
+    };
+    for version in [2, 3] {
+        let image = compressed(&bundle, version, 1);
+        // SAFETY: a complete image.
+        unsafe { module_loaded(copy, module, image.as_ptr()) };
+        drop(image);
+        function_found(copy, module, function, c"kernel_of_the_test");
+        assert!(!is_read(), "version {version}");
+        for _ in 0..2 {
+            assert_eq!(by_function(copy, function).as_deref(), Some(&expected()));
+            assert!(is_read());
+        }
+        module_unloaded(copy, module);
+        assert_eq!(by_function(copy, function), None);
+    }
+}
+
+#[test]
 fn a_function_of_a_handle_is_known_as_long_as_the_handle() {
     let image = bundle(&code_object("kernel_of_the_test"));
     let wrapper = [u64::from(u32::from_be_bytes(*b"HIPF")) | 1 << 32, image.as_ptr() as u64, 0];

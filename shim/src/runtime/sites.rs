@@ -71,7 +71,7 @@ pub(crate) struct Site {
     pub(crate) way: AtomicU8,
     /// The copy's index plus one; 0 for none.
     copy: AtomicU8,
-    caller_is_runtime: AtomicBool,
+    pub(crate) caller_is_runtime: AtomicBool,
 }
 
 /// log2 of a site's size.

@@ -26,6 +26,9 @@ pub(crate) enum StreamName {
     Created(usize),
 }
 
+/// The handle of each thread's own stream.
+pub(crate) const PER_THREAD: usize = 2;
+
 impl StreamName {
     /// What a function means by a stream, or by none.
     #[inline]
@@ -42,7 +45,7 @@ impl StreamName {
     pub(crate) fn by_handle(stream: Stream) -> Self {
         match stream.0.addr() {
             0 | 1 => Self::Legacy,
-            2 => Self::PerThread,
+            PER_THREAD => Self::PerThread,
             created => Self::Created(created),
         }
     }
@@ -51,7 +54,7 @@ impl StreamName {
     pub(crate) fn handle(self) -> Stream {
         Stream(std::ptr::without_provenance_mut(match self {
             Self::Legacy => 0,
-            Self::PerThread => 2,
+            Self::PerThread => PER_THREAD,
             Self::Created(handle) => handle,
         }))
     }

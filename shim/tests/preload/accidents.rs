@@ -66,6 +66,17 @@ fn thread_calls_hip_while_it_ends() {
 }
 
 #[test]
+fn thousands_of_short_threads_are_counted_exactly_and_take_no_more_memory() {
+    let workshop = Workshop::new();
+    let said = Run::preloaded(workshop.client()).args(["short-threads"]).finish();
+    let numbers: Vec<i64> = said.stderr.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let [calls, pages] = numbers[..] else { panic!("{}", said.stderr) };
+    assert_eq!(calls, 100 * 30 * 3);
+    // A set of counters for each of the 1,500 threads would take more than one page each.
+    assert!(pages < 500, "{pages} pages");
+}
+
+#[test]
 fn looking_up_a_function_leaves_errno_alone() {
     let workshop = Workshop::new();
     let said = same_with_and_without(workshop.client(), &["errno"]);

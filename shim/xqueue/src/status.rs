@@ -102,6 +102,11 @@ impl SharedMode {
         }
     }
 
+    /// The word itself, for code that reads it in assembly.
+    pub(crate) fn word(&self) -> &AtomicU8 {
+        &self.0
+    }
+
     #[inline]
     pub(crate) fn set(&self, mode: AdmissionMode) {
         if self.0.load(Ordering::Relaxed) != mode as u8 {

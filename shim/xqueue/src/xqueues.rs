@@ -28,7 +28,7 @@ mod waiting;
 mod watching;
 mod worker;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -156,6 +156,11 @@ impl<D: Device> XQueues<D> {
     #[inline]
     pub fn admission_mode(&self) -> AdmissionMode {
         self.mode.get()
+    }
+
+    /// Where that is read: an [`AdmissionMode`].
+    pub fn admission_mode_word(&self) -> &AtomicU8 {
+        self.mode.word()
     }
 
     /// Sets whether every call is looked at, so that the first use of a device is noticed.

@@ -8,6 +8,7 @@
 //! Launches, fills and copies within devices are deferred. A record of an event is not, so an event needs no rule of its own: what it waits for was launched before.
 
 use xsched_preload::added_calls::announcing;
+use xsched_preload::memory;
 use xsched_xqueue::{AdmissionMode, Demand, Position, QueueId, Refused, launching_queue};
 
 use super::Scheduling;
@@ -55,7 +56,8 @@ impl Scheduling {
         work: &Work,
         announce: &dyn Fn(),
     ) -> bool {
-        if demand.treatment.is_forced() || driver::is_newer_given() {
+        // While memory is short, queues and their records must not grow.
+        if demand.treatment.is_forced() || driver::is_newer_given() || memory::is_short() {
             return false;
         }
         if !self.kind_of(known, work).is_some_and(|kind| self.kernels.are_taken(kind)) {

@@ -75,6 +75,41 @@ static void calls_of_many_threads(void) {
   fprintf(stderr, "%llu\n", (unsigned long long)count_of("hipMemcpyAsync"));
 }
 
+static pthread_key_t last_call;
+
+static void *few_calls(void *arg) {
+  launch_on(arg);
+  launch_on(arg);
+  /* Its destructor makes one more. */
+  pthread_setspecific(last_call, arg);
+  return NULL;
+}
+
+static void one_more_call(void *stream) { launch_on(stream); }
+
+static long resident_pages(void) {
+  long size = 0, resident = 0;
+  FILE *statm = fopen("/proc/self/statm", "r");
+  if (!statm || fscanf(statm, "%ld %ld", &size, &resident) != 2) abort();
+  fclose(statm);
+  return resident;
+}
+
+/* Says how many calls are counted, and how much memory the second half of the threads takes. */
+static void calls_of_short_threads(void) {
+  enum { ROUNDS = 100, TOGETHER = 30 };
+  pthread_t threads[TOGETHER];
+  long half = 0;
+  if (!freopen("/dev/null", "w", stdout)) abort();
+  pthread_key_create(&last_call, one_more_call);
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < TOGETHER; i++) pthread_create(&threads[i], NULL, few_calls, (void *)0x1000);
+    for (int i = 0; i < TOGETHER; i++) pthread_join(threads[i], NULL);
+    if (round == ROUNDS / 2) half = resident_pages();
+  }
+  fprintf(stderr, "%llu %ld\n", (unsigned long long)count_of("hipLaunchKernel"), resident_pages() - half);
+}
+
 static void call_in_destructor(void *stream) { printf("late %d\n", launch_on(stream)); }
 
 static void *thread_that_calls_while_it_ends(void *key) {
@@ -140,6 +175,7 @@ int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   if (!strcmp(what, "arguments")) every_kind_of_argument();
   else if (!strcmp(what, "threads")) calls_of_many_threads();
+  else if (!strcmp(what, "short-threads")) calls_of_short_threads();
   else if (!strcmp(what, "ending")) calls_while_threads_end();
   else if (!strcmp(what, "counts")) counts();
   else if (!strcmp(what, "fork")) forked();
