@@ -1,4 +1,5 @@
-//! Requests of kernels that take longer than a lease, beside one process that fills the device with short ones.
+//! Requests of kernels that take longer than a lease, beside one process that fills the device with short ones; and requests of short
+//! kernels beside kernels that take longer than a lease, as graphs of whole steps do.
 //!
 //! The device is served round-robin, so another's kernel starts between two kernels of a request if the request's process does not
 //! count as ready any more when the first one ends. The length of a kernel is known once one has ended: the first request is left
@@ -17,10 +18,17 @@ const KERNELS_US: [u32; 2] = [200_000, 2_000_000];
 const REQUESTS: u32 = 4;
 const SHORT_US: u32 = 1000;
 
+/// The other's kernels where requests are short.
+const BESIDE_US: u32 = 200_000;
+
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
-    for kernel_us in KERNELS_US {
-        let name = format!("leases, requests of kernels of {} ms", kernel_us / 1000);
-        let table = rounds.measure(name, Regime::all(), |regime| measure(regime, kernel_us))?;
+    let cases = KERNELS_US.map(|kernel_us| Case { kernel_us, other_us: SHORT_US, apart_us: 3 * kernel_us });
+    let beside_long = Case { kernel_us: SHORT_US, other_us: BESIDE_US, apart_us: 3 * BESIDE_US };
+    for case in cases.into_iter().chain([beside_long]) {
+        let Case { kernel_us, other_us, .. } = case;
+        let name =
+            format!("leases, requests of kernels of {} ms beside {} ms", kernel_us / 1000, other_us / 1000);
+        let table = rounds.measure(name, Regime::all(), |regime| measure(regime, case))?;
         table.print_as(
             mean,
             "kernels of the other that start during a request, mean",
@@ -38,11 +46,18 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
     Ok(())
 }
 
-fn measure(regime: Regime, kernel_us: u32) -> Result<Figures> {
-    let seconds = |microseconds: u32| f64::from(microseconds) / 1e6;
-    let rate = 1.0 / seconds(3 * kernel_us);
+/// Durations of kernels, and the time between requests, in microseconds.
+#[derive(Clone, Copy)]
+struct Case {
+    kernel_us: u32,
+    other_us: u32,
+    apart_us: u32,
+}
+
+fn measure(regime: Regime, Case { kernel_us, other_us, apart_us }: Case) -> Result<Figures> {
+    let rate = 1e6 / f64::from(apart_us);
     let urgent = Plan::requests(vec![kernel_us; 2], rate, Until::Requests(REQUESTS));
-    let other = Plan::saturating(vec![SHORT_US; 8], f64::from(REQUESTS) / rate);
+    let other = Plan::saturating(vec![other_us; 8], f64::from(REQUESTS) / rate);
     let plans = [(urgent.clone(), Parameters::High), (other, Parameters::Low)];
     let run = Run::of(&Node::without_starvation_bound(regime)?, &plans)?;
     let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));
