@@ -22,12 +22,11 @@ const SHORT_US: u32 = 1000;
 const BESIDE_US: u32 = 200_000;
 
 pub(crate) fn run(rounds: Rounds) -> Result<()> {
-    let cases = KERNELS_US.map(|kernel_us| Case { kernel_us, other_us: SHORT_US, apart_us: 3 * kernel_us });
-    let beside_long = Case { kernel_us: SHORT_US, other_us: BESIDE_US, apart_us: 3 * BESIDE_US };
+    let cases = KERNELS_US.map(|own| Case { own, other: SHORT_US, apart: 3 * own });
+    let beside_long = Case { own: SHORT_US, other: BESIDE_US, apart: 3 * BESIDE_US };
     for case in cases.into_iter().chain([beside_long]) {
-        let Case { kernel_us, other_us, .. } = case;
-        let name =
-            format!("leases, requests of kernels of {} ms beside {} ms", kernel_us / 1000, other_us / 1000);
+        let Case { own, other, .. } = case;
+        let name = format!("leases, requests of kernels of {} ms beside {} ms", own / 1000, other / 1000);
         let table = rounds.measure(name, Regime::all(), |regime| measure(regime, case))?;
         table.print_as(
             mean,
@@ -49,15 +48,15 @@ pub(crate) fn run(rounds: Rounds) -> Result<()> {
 /// Durations of kernels, and the time between requests, in microseconds.
 #[derive(Clone, Copy)]
 struct Case {
-    kernel_us: u32,
-    other_us: u32,
-    apart_us: u32,
+    own: u32,
+    other: u32,
+    apart: u32,
 }
 
-fn measure(regime: Regime, Case { kernel_us, other_us, apart_us }: Case) -> Result<Figures> {
-    let rate = 1e6 / f64::from(apart_us);
-    let urgent = Plan::requests(vec![kernel_us; 2], rate, Until::Requests(REQUESTS));
-    let other = Plan::saturating(vec![other_us; 8], f64::from(REQUESTS) / rate);
+fn measure(regime: Regime, Case { own, other, apart }: Case) -> Result<Figures> {
+    let rate = 1e6 / f64::from(apart);
+    let urgent = Plan::requests(vec![own; 2], rate, Until::Requests(REQUESTS));
+    let other = Plan::saturating(vec![other; 8], f64::from(REQUESTS) / rate);
     let plans = [(urgent.clone(), Parameters::High), (other, Parameters::Low)];
     let run = Run::of(&Node::without_starvation_bound(regime)?, &plans)?;
     let service = Service::of(&run.outcomes[0], &urgent, &run.timeline, &run.others(0));

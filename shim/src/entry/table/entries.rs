@@ -1,7 +1,7 @@
 //! The code that the shim puts into a table: a few instructions for each copy and function.
 //!
 //! A table's entry is called like the function itself, without a context. So each copy and function has 16 bytes of
-//! code of its own, which know both; [`code`] computes their address.
+//! code of its own, which know both; [`Code::of_copy`] computes their address.
 
 use std::arch::naked_asm;
 use std::ffi::c_void;
