@@ -569,8 +569,10 @@ fn priorities_that_the_driver_is_given_leave_a_process_alone_on_its_device() {
     let controller = Serving::start("").expect("a controller starts");
     let streams = |words: &str| {
         let mut load = machine.program("cuda_contexts", words);
-        let load = begin(load.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder()));
+        load.env("LD_PRELOAD", cuda_shim()).env("XSCHED_SOCKET_DIR", controller.folder());
+        let mut load = DeviceLoad::start(&mut load).expect("the program starts");
         controller.wait_for_queues(1).expect("it joins");
+        load.begin().expect("it goes on");
         load.findings().expect("the program succeeds");
         machine.summary()
     };
