@@ -81,22 +81,24 @@ impl CounterSet {
 /// Counts one up, for the calling thread.
 #[inline]
 pub(super) fn bump(counter: impl Fn(&CounterSet) -> &AtomicU64) {
-    if let Some(set) = CounterSet::own() {
-        // SAFETY: a counter of this thread's. One instruction, so a signal handler counts before or after it.
-        unsafe { asm!("inc qword ptr [{}]", in(reg) counter(set).as_ptr(), options(nostack)) };
-    } else {
-        counter(&SHARED).fetch_add(1, Ordering::Relaxed);
-    }
+    change::<1>(counter);
 }
 
 /// Counts one down. That may take a thread's set below zero, where another thread has counted up; the sum is still right.
 #[inline]
 pub(super) fn take_back(counter: impl Fn(&CounterSet) -> &AtomicU64) {
+    change::<-1>(counter);
+}
+
+#[inline]
+fn change<const BY: i64>(counter: impl Fn(&CounterSet) -> &AtomicU64) {
     if let Some(set) = CounterSet::own() {
-        // SAFETY: as in `bump`.
-        unsafe { asm!("dec qword ptr [{}]", in(reg) counter(set).as_ptr(), options(nostack)) };
+        // SAFETY: a counter of this thread's. One instruction, so a signal handler counts before or after it.
+        unsafe {
+            asm!("add qword ptr [{}], {by}", in(reg) counter(set).as_ptr(), by = const BY, options(nostack));
+        }
     } else {
-        counter(&SHARED).fetch_sub(1, Ordering::Relaxed);
+        counter(&SHARED).fetch_add(BY.cast_unsigned(), Ordering::Relaxed);
     }
 }
 

@@ -146,6 +146,40 @@ unsafe extern "C" fn count() {
     )
 }
 
+/// Code that leaves a call to its hook, at the label 2, unless nothing can be deferred. Then `$code` follows, with the entry's number in
+/// `eax` and the place of the thread's words in `r10`.
+macro_rules! unless_deferred {
+    ($($code:literal,)* ; $($operand:tt)*) => {
+        naked_asm!(
+            ".cfi_startproc",
+            "mov rax, [rip + {mode}]",
+            "cmp byte ptr [rax], {open}",
+            "jne 2f",
+            "cmp qword ptr [rip + {unreported}], 0",
+            "jne 2f",
+            "mov r10, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
+            "cmp byte ptr fs:[r10 + {inside_hook}], 0",
+            "jne 2f",
+            "mov eax, r11d",
+            $($code,)*
+            "2:",
+            "jmp {entry}",
+            ".cfi_endproc",
+            mode = sym MODE,
+            open = const AdmissionMode::Open as u8,
+            unreported = sym UNREPORTED,
+            inside_hook = const INSIDE_HOOK,
+            noted_own_stream = const NOTED_OWN_STREAM,
+            per_thread = const PER_THREAD,
+            copy_shift = const IDS.trailing_zeros(),
+            id_mask = const IDS - 1,
+            originals = sym ORIGINALS,
+            entry = sym table_entry,
+            $($operand)*
+        )
+    };
+}
+
 /// The code of functions that wait for the device.
 #[unsafe(naked)]
 unsafe extern "C" fn waiting() {
@@ -156,17 +190,7 @@ unsafe extern "C" fn waiting() {
 /// program of small graphs makes more of these calls than of all others.
 #[unsafe(naked)]
 unsafe extern "C" fn count_unless_deferred() {
-    naked_asm!(
-        ".cfi_startproc",
-        "mov rax, [rip + {mode}]",
-        "cmp byte ptr [rax], {open}",
-        "jne 2f",
-        "cmp qword ptr [rip + {unreported}], 0",
-        "jne 2f",
-        "mov r10, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
-        "cmp byte ptr fs:[r10 + {inside_hook}], 0",
-        "jne 2f",
-        "mov eax, r11d",
+    unless_deferred!(
         // The thread's own stream must be noted at its first use.
         "cmp rdi, {per_thread}",
         "je 4f",
@@ -185,20 +209,7 @@ unsafe extern "C" fn count_unless_deferred() {
         "cmp byte ptr fs:[rax + {noted_own_stream}], 0",
         "mov eax, r11d",
         "jne 3b",
-        "2:",
-        "jmp {entry}",
-        ".cfi_endproc",
-        mode = sym MODE,
-        open = const AdmissionMode::Open as u8,
-        unreported = sym UNREPORTED,
-        inside_hook = const INSIDE_HOOK,
-        noted_own_stream = const NOTED_OWN_STREAM,
-        per_thread = const PER_THREAD,
-        nothing_deferred = const NOTHING_DEFERRED,
-        copy_shift = const IDS.trailing_zeros(),
-        id_mask = const IDS - 1,
-        originals = sym ORIGINALS,
-        entry = sym table_entry,
+        ; nothing_deferred = const NOTHING_DEFERRED,
     )
 }
 
@@ -212,19 +223,9 @@ unsafe extern "C" fn submitting() {
 /// instructions.
 #[unsafe(naked)]
 unsafe extern "C" fn submit_unless_deferred() {
-    naked_asm!(
-        ".cfi_startproc",
-        "mov rax, [rip + {mode}]",
-        "cmp byte ptr [rax], {open}",
-        "jne 2f",
-        "cmp qword ptr [rip + {unreported}], 0",
-        "jne 2f",
+    unless_deferred!(
         "cmp byte ptr [rip + {counts_calls}], 0",
         "jne 2f",
-        "mov r10, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
-        "cmp byte ptr fs:[r10 + {inside_hook}], 0",
-        "jne 2f",
-        "mov eax, r11d",
         "and eax, {id_mask}",
         "lea r10, [rip + {submissions}]",
         "mov r10d, [r10 + rax * 4]",
@@ -279,25 +280,12 @@ unsafe extern "C" fn submit_unless_deferred() {
         "add rax, qword ptr [rip + xsched_hip_thread@GOTTPOFF]",
         "cmp byte ptr fs:[rax + {noted_own_stream}], 0",
         "jne 3b",
-        "2:",
-        "jmp {entry}",
-        ".cfi_endproc",
-        mode = sym MODE,
-        open = const AdmissionMode::Open as u8,
-        unreported = sym UNREPORTED,
-        counts_calls = sym COUNTS_CALLS,
-        inside_hook = const INSIDE_HOOK,
-        noted_own_stream = const NOTED_OWN_STREAM,
+        ; counts_calls = sym COUNTS_CALLS,
         submissions = sym SUBMISSIONS,
         stream_shift = const STREAM_SHIFT,
         registers = const REGISTERS,
-        per_thread = const PER_THREAD,
         created = const StreamKind::Created as usize,
         own = const StreamKind::PerThread as usize,
-        copy_shift = const IDS.trailing_zeros(),
-        id_mask = const IDS - 1,
-        originals = sym ORIGINALS,
-        entry = sym table_entry,
     )
 }
 

@@ -25,6 +25,9 @@ const RATE_AFTER: Nanos = Nanos::from_millis(10);
 /// For how long a comparison says anything.
 const LASTS: Nanos = Nanos::from_millis(100);
 
+/// How often both are read for a comparison: the shortest reading counts.
+const READINGS: usize = 4;
+
 /// A reading of both that took longer was interrupted.
 const READ_WITHIN: Nanos = Nanos::from_micros(2);
 
@@ -118,11 +121,16 @@ impl Comparison {
         if !self.is_trusted {
             return;
         }
-        let (before, at, after) = (read(), clock(), read());
-        if self.last.is_some_and(|(_, last)| at < last + COMPARED_EVERY) {
+        if self.last.is_some_and(|(_, last)| clock() < last + COMPARED_EVERY) {
             return;
         }
-        self.compared(&COUNTER, before, at, after);
+        // As long as there is no rate, nothing else tells an interrupted reading.
+        let readings = (0..READINGS).map(|_| (read(), clock(), read()));
+        if let Some((before, at, after)) =
+            readings.min_by_key(|(before, _, after)| after.wrapping_sub(*before))
+        {
+            self.compared(&COUNTER, before, at, after);
+        }
     }
 
     fn compared(&mut self, counter: &Counter, before: u64, at: Nanos, after: u64) {
