@@ -261,7 +261,7 @@ if wants chains; then
         rules "$text"
         "$ctl" run --class high -- ./load idle 22 & urgent=$!
         python3 "$here/together.py" chains 5 --ctl "$ctl" empty@low & low=$!
-        sleep 14; "$ctl" list --by origin
+        sleep 8; "$ctl" list --by origin
         wait $low $urgent
         stop
     done
@@ -290,7 +290,7 @@ if wants mps; then
         python3 "$here/together.py" serving-mps-ours 10 --ctl "$ctl" server@high trainer@low trainer@low
         stop
         echo quit | nvidia-cuda-mps-control
-        tail -5 "$CUDA_MPS_LOG_DIRECTORY"/*
+        tail -n 5 "$CUDA_MPS_LOG_DIRECTORY"/*
     fi
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 fi
@@ -311,9 +311,9 @@ if wants devices; then
 fi
 if wants operators; then
     echo "### PyTorch's operators"
-    for run in native again; do python3 "$here/operators.py" run $run.json "${OPERATORS:-120}"; done
+    for run in native again; do python3 "$here/operators.py" run $run.json "${OPERATORS:-120}" 8; done
     [ -e "$built/switches/libxsched_cuda.so" ] &&
-        LD_PRELOAD=$built/switches/libxsched_cuda.so XSCHED_TEST_SUSPEND=random python3 "$here/operators.py" run ours.json "${OPERATORS:-120}" &&
+        LD_PRELOAD=$built/switches/libxsched_cuda.so XSCHED_TEST_SUSPEND=random python3 "$here/operators.py" run ours.json "${OPERATORS:-120}" 8 &&
         python3 "$here/operators.py" compare native.json again.json ours.json
 fi
 if wants killed; then
