@@ -15,6 +15,13 @@ use xsched_xqueue::{PageError, check_seals};
 /// Where a page is mapped, if one ever was.
 static MAPPED: AtomicPtr<VerdictPage> = AtomicPtr::new(ptr::null_mut());
 
+/// What the page's generation is added to. It makes generations larger than all of earlier pages, each of which begins at 0: a verdict
+/// that was cached under an earlier page is never taken for one of a later page.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// More changes than a page counts while it is being replaced.
+const REPLACED_WITHIN: u64 = 1 << 16;
+
 /// Whether programs answer there.
 static IS_IN_FORCE: AtomicBool = AtomicBool::new(false);
 
@@ -38,11 +45,15 @@ pub fn set(page: impl AsFd) -> Result<(), PageError> {
     let before = MAPPED.load(Ordering::Relaxed);
     let fixed = if before.is_null() { MapFlags::empty() } else { MapFlags::FIXED };
     let flags = MapFlags::SHARED | fixed;
+    // Once before and once after: what threads cache between the two, from whichever page, is not valid later.
+    let counted = counted_by(before) + REPLACED_WITHIN;
+    BEFORE.fetch_add(counted, Ordering::Release);
     // SAFETY: at an address of the kernel's choice, or over the shim's own mapping of the same size, whose readers
     // expect words to change.
     let mapped =
         unsafe { mmap(before.cast(), size_of::<VerdictPage>(), ProtFlags::READ, flags, page.as_fd(), 0) };
     MAPPED.store(mapped.map_err(PageError::Map)?.cast(), Ordering::Release);
+    BEFORE.fetch_add(counted, Ordering::Release);
     IS_IN_FORCE.store(true, Ordering::Release);
     Ok(())
 }
@@ -57,10 +68,15 @@ pub fn is_in_force() -> bool {
     IS_IN_FORCE.load(Ordering::Relaxed)
 }
 
-/// The page's generation; 0 without a page.
+/// The generation of verdicts, which grows with each change on a page, and with each new page. 0: there was no page yet.
 #[inline]
 pub fn generation() -> u64 {
-    let page = MAPPED.load(Ordering::Acquire);
+    BEFORE.load(Ordering::Acquire).wrapping_add(counted_by(MAPPED.load(Ordering::Acquire)))
+}
+
+/// What a page has counted; 0 without a page.
+#[inline]
+fn counted_by(page: *mut VerdictPage) -> u64 {
     if page.is_null() {
         return 0;
     }
@@ -70,6 +86,8 @@ pub fn generation() -> u64 {
 
 /// The answer to the call with this ticket, if this thread's slot has it. None: no program was attached.
 pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
+    // First: if the page is replaced meanwhile, the answer has a generation of the past.
+    let before = BEFORE.load(Ordering::Acquire);
     let page = MAPPED.load(Ordering::Acquire);
     if page.is_null() || slot >= VERDICT_SLOTS {
         return None;
@@ -89,7 +107,7 @@ pub(super) fn answer(slot: usize, ticket: u64) -> Option<Answer> {
     (word(its) == ticket).then(|| Answer {
         verdict: Verdict(word(verdict)),
         origin,
-        generation: word(generation),
+        generation: before.wrapping_add(word(generation)),
     })
 }
 
@@ -123,19 +141,24 @@ mod tests {
         let first = page(3);
         fcntl_add_seals(&first, SealFlags::SHRINK).unwrap();
         set(&first).unwrap();
-        assert_eq!((is_in_force(), generation()), (true, 3));
+        let at_first = generation();
+        assert!(is_in_force() && at_first > 0);
+        write(&first, offset_of!(VerdictPage, generation), 4);
+        assert_eq!(generation(), at_first + 1, "the page has counted a change");
         let slot = offset_of!(VerdictPage, slots) + 5 * size_of::<VerdictSlot>();
         let verdict = Verdict::new(Action::NeverSuspend, 0, true);
         write(&first, slot + offset_of!(VerdictSlot, verdict), verdict.0);
-        write(&first, slot + offset_of!(VerdictSlot, generation), 3);
+        write(&first, slot + offset_of!(VerdictSlot, generation), 4);
         write(&first, slot + offset_of!(VerdictSlot, origin), 8);
         write(&first, slot + offset_of!(VerdictSlot, ticket), 77);
-        assert_eq!(answer(5, 77), Some(Answer { verdict, origin: 8, generation: 3 }));
+        let generation_then = generation();
+        assert_eq!(answer(5, 77), Some(Answer { verdict, origin: 8, generation: generation_then }));
         assert_eq!((answer(5, 78), answer(4, 77), answer(VERDICT_SLOTS, 77)), (None, None, None));
-        let second = page(9);
+        let second = page(1);
         fcntl_add_seals(&second, SealFlags::SHRINK).unwrap();
         set(&second).unwrap();
-        assert_eq!((generation(), answer(5, 77)), (9, None));
+        assert_eq!(answer(5, 77), None);
+        assert!(generation() > generation_then, "what was cached under the first page would be valid again");
         unset();
         assert!(!is_in_force());
     }
