@@ -8,6 +8,7 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, send, socket_with,
 };
 use xsched_protocol::arbiter_page::PAGE_VERSION;
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::wire::{Hello, PacketKind, SHIM_SOCKET, WIRE_VERSION};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
@@ -29,6 +30,7 @@ pub fn hello() -> Hello {
         kind: PacketKind::Hello as u32,
         version: WIRE_VERSION,
         page_version: PAGE_VERSION,
+        runtime: Runtime::Hip.number(),
         ..Hello::new_zeroed()
     }
 }

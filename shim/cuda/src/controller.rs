@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use xsched_preload::{asked, hints, origins, told};
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_xqueue::{Connection, ControllerRules, Host, Library, Origin, PageError, XQueues};
 
@@ -24,6 +25,10 @@ pub(crate) fn start(queues: &Arc<XQueues<Cuda>>) {
 struct Shim;
 
 impl Host for Shim {
+    fn runtime(&self) -> Runtime {
+        Runtime::Cuda
+    }
+
     fn enter(&self) {
         driver::ignore_captures();
     }

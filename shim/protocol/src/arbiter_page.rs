@@ -56,7 +56,7 @@ pub const EVENTS_SIZE: u32 = 1 << 20;
 pub const WAKE_UPS_SIZE: u32 = 1 << 14;
 
 /// Marks the owner of a proxied claim: the controller reports for its process, because no program sees the process's reports. The
-/// other bits are the process's id in the controller's pid namespace.
+/// other bits are the controller's number of the connection.
 pub const PROXIED: u64 = 1 << 32;
 
 /// The symbol of the shim's function that the programs probe: `fn(operation, slot, argument)`, see [`Report`].

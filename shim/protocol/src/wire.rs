@@ -36,7 +36,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 10;
+pub const WIRE_VERSION: u32 = 11;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -85,7 +85,8 @@ pub enum PacketKind {
     Hints = 17,
 }
 
-/// A shim registers its process. The first two words are the same in all versions.
+/// A shim registers its process. The first two words are the same in all versions. A process that uses two runtimes has a shim for
+/// each, and each of these has a connection of its own.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
@@ -107,6 +108,10 @@ pub struct Hello {
     pub token: [u8; 16],
     /// Within this time each request is to be done, in nanoseconds.
     pub deadline_ns: u64,
+    /// The runtime that the shim is for: [`Runtime::number`](crate::probe::Runtime::number).
+    pub runtime: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl Hello {
@@ -490,7 +495,7 @@ text!(Domain path path_len domain);
 text!(KernelName name name_len id);
 text!(OriginName name name_len id);
 
-const _: () = assert!(size_of::<Hello>() == 56 && size_of::<Welcome>() == 48 && size_of::<OpenClaim>() == 40);
+const _: () = assert!(size_of::<Hello>() == 64 && size_of::<Welcome>() == 48 && size_of::<OpenClaim>() == 40);
 const _: () = assert!(size_of::<Verdicts>() == 8 && size_of::<Rules>() == 12 && size_of::<Settings>() == 8);
 const _: () = assert!(size_of::<Hints>() == 32);
 const _: () = assert!(size_of::<Domain>() == 416 && size_of::<KernelName>() == 416);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use xsched_preload::{asked, hints, kernel_names, told};
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::shim_status::ShimScheduling;
 use xsched_xqueue::{
     Connection, ControllerRules, Device, Host, Library, Origin, PageError, SchedulerChoice, Tuning, XQueues,
@@ -69,6 +70,10 @@ impl Scheduler {
 struct Shim;
 
 impl Host for Shim {
+    fn runtime(&self) -> Runtime {
+        Runtime::Hip
+    }
+
     fn enter(&self) {
         stay_inside();
     }

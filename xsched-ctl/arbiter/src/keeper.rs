@@ -50,7 +50,7 @@ pub enum ArbiterError {
 pub struct Owner(pub u64);
 
 impl Owner {
-    /// The process id: in the initial pid namespace if programs receive its reports, else in this process's pid namespace.
+    /// The process id in the initial pid namespace if programs receive its reports, else the number given to [`Arbiter::speak_for`].
     pub const fn id(self) -> u32 {
         self.0 as u32
     }
@@ -258,10 +258,11 @@ impl Arbiter {
         }
     }
 
-    /// Adds a process that reports over a socket. When it has ended, [`Self::gone`] must be called.
-    pub fn speak_for(&mut self, pid: u32) -> Owner {
-        let owner = Owner(u64::from(pid) | PROXIED);
-        // The id may have belonged to another process.
+    /// Adds a process that reports over a socket, by a number that no other such process has. When its connection has ended,
+    /// [`Self::gone`] must be called.
+    pub fn speak_for(&mut self, number: u32) -> Owner {
+        let owner = Owner(u64::from(number) | PROXIED);
+        // The number may have belonged to another process.
         self.gone(owner);
         both!(&mut self.backend, keeper => keeper.admit(owner.0));
         owner

@@ -39,6 +39,7 @@ use xsched_control_api::answer::{Counts, PageKeeper, Sight, State};
 use xsched_control_api::peer::Party;
 use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent, ClaimWord},
+    probe::Runtime,
     wire::{Keeper, RefusalReason, Welcome},
 };
 use xsched_sched::{ClaimChange, ClaimId, Nanos, Scheduler};
@@ -83,6 +84,7 @@ pub(crate) struct Heard {
     /// Its process id as BPF programs see it.
     pub(crate) tgid: u32,
     pub(crate) shim: FileId,
+    pub(crate) runtime: Runtime,
     /// What it makes the programs keep counts for this.
     pub(crate) party: Party,
 }

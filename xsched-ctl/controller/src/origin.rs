@@ -30,6 +30,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{oneshot, watch};
 use xsched_control_api::peer::Party;
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::wire::SchedulingDomain;
 use xsched_rules::{Caller, Rules};
 use xsched_symbols::FileId;
@@ -68,6 +69,9 @@ pub(crate) enum JoinError {
         #[source]
         cause: io::Error,
     },
+    /// There is one page for a process, and the shim that has joined first has it.
+    #[error("the programs answer the shim for {} of process {pid}", holder.name())]
+    Taken { pid: u32, holder: Runtime },
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
@@ -86,6 +90,8 @@ pub(crate) struct Newcomer {
     /// What it makes the thread and the programs keep counts for this.
     pub(crate) party: Party,
     pub(crate) shim: FileId,
+    /// The runtime that the shim is for.
+    pub(crate) runtime: Runtime,
     /// What rules may ask about it.
     pub(crate) caller: Caller,
 }

@@ -107,13 +107,16 @@ async fn page(
 ) -> Option<OwnedFd> {
     let origin = shared.origin.as_ref()?;
     let (reply, answer) = oneshot::channel();
-    let Heard { tgid, shim, party } = heard;
-    let newcomer = Newcomer { key: id.number(), pid: subject.pid, tgid, party, shim, caller: caller.clone() };
+    let Heard { tgid, shim, runtime, party } = heard;
+    let (key, pid, caller) = (id.number(), subject.pid, caller.clone());
+    let newcomer = Newcomer { key, pid, tgid, party, shim, runtime, caller };
     origin.tell(Order::Join(Box::new(newcomer), reply));
     match answer.await {
         Ok(Ok(Page { map })) => Some(map),
-        // It is another version of the shim, or has ended.
-        Ok(Err(error @ (JoinError::NoFunction(_) | JoinError::Unreadable { .. }))) => {
+        // It is another version of the shim, or has ended, or there is another shim.
+        Ok(Err(
+            error @ (JoinError::NoFunction(_) | JoinError::Unreadable { .. } | JoinError::Taken { .. }),
+        )) => {
             tracing::debug!("a process decides about its calls itself: {error}");
             None
         }

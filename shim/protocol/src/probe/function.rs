@@ -83,6 +83,19 @@ impl Runtime {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Hip, Self::Cuda];
 
+    /// Its number in packets.
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Hip => 1,
+            Self::Cuda => 2,
+        }
+    }
+
+    /// The runtime with this number.
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|runtime| runtime.number() == number)
+    }
+
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::shim_status::ShimScheduling;
 
 use crate::client::arbiter_page::PageError;
@@ -14,6 +15,9 @@ use crate::origins::Origin;
 /// All functions are called on the watcher's thread, which holds none of this crate's locks meanwhile. They may take a moment,
 /// but not wait for the controller, or for threads that may wait for it.
 pub trait Host: Send + 'static {
+    /// The runtime whose calls the library sees. The controller tells the connections of one process apart by it.
+    fn runtime(&self) -> Runtime;
+
     /// The watcher's thread begins: its calls of the runtime are none of the application's.
     fn enter(&self);
 

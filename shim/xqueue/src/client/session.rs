@@ -222,7 +222,7 @@ impl Client {
             }
             self.is_refused = false;
             let connection = Arc::new(Connection::connect(&self.settings)?);
-            connection.send(&self.settings.hello()).map_err(SocketError::from)?;
+            connection.send(&self.settings.hello(self.host.runtime())).map_err(SocketError::from)?;
             self.phase = Phase::Greeted { connection };
         }
         while let Some(received) = self.receive()? {

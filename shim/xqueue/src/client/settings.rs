@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use xsched_protocol::arbiter_page::PAGE_VERSION;
-use xsched_protocol::wire::{Hello, PacketKind, WIRE_VERSION};
+use xsched_protocol::probe::Runtime;
+use xsched_protocol::wire::{Hello, Hints, PacketKind, WIRE_VERSION};
 use xsched_sched::{Limit, PolicyKind};
 
 use crate::tuning::Tuning;
@@ -47,22 +48,37 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The first packet to a controller.
-    pub fn hello(&self) -> Hello {
+    /// What the process asks the controller for.
+    pub fn hints(&self) -> Hints {
         let given = |is_given, bit| if is_given { bit } else { 0 };
-        let hints = given(self.priority.is_some(), Hello::PRIORITY)
-            | given(self.utilization.is_some(), Hello::UTILIZATION)
-            | given(self.deadline_us.is_some(), Hello::DEADLINE);
+        Hints {
+            kind: PacketKind::Hints as u32,
+            hints: given(self.priority.is_some(), Hello::PRIORITY)
+                | given(self.utilization.is_some(), Hello::UTILIZATION)
+                | given(self.deadline_us.is_some(), Hello::DEADLINE),
+            priority: self.priority.unwrap_or(0),
+            utilization: self.utilization.unwrap_or(0),
+            weight: 0,
+            reserved: 0,
+            deadline_ns: u64::from(self.deadline_us.unwrap_or(0)) * 1_000,
+        }
+    }
+
+    /// The first packet to a controller, from the shim for this runtime.
+    pub(super) fn hello(&self, runtime: Runtime) -> Hello {
+        let Hints { hints, priority, utilization, weight, deadline_ns, .. } = self.hints();
         Hello {
             kind: PacketKind::Hello as u32,
             version: WIRE_VERSION,
             page_version: PAGE_VERSION,
             hints,
-            priority: self.priority.unwrap_or(0),
-            utilization: self.utilization.unwrap_or(0),
-            weight: 0,
+            priority,
+            utilization,
+            weight,
             token: self.token,
-            deadline_ns: u64::from(self.deadline_us.unwrap_or(0)) * 1_000,
+            deadline_ns,
+            runtime: runtime.number(),
+            reserved: 0,
         }
     }
 }

@@ -11,6 +11,7 @@ use xsched_control_api::{
     parameters::{PRIORITY_MAX, PRIORITY_MIN, Parameters, SHARE_MAX, WEIGHT_MAX, Wish},
     peer::Peer,
 };
+use xsched_protocol::probe::Runtime;
 use xsched_protocol::wire::{Hello, Hints, OpenClaim};
 use xsched_sched::{Nanos, Slo};
 use xsched_symbols::FileId;
@@ -30,11 +31,13 @@ pub(super) enum Link {
     Known(Owner),
 }
 
-/// One process.
+/// One process, beside one runtime: a process that uses two has a shim for each, and is two of these.
 #[derive(Debug)]
 pub(super) struct Client {
     /// The process.
     pub(super) subject: Subject,
+    /// The runtime that its shim is for.
+    pub(super) runtime: Runtime,
     /// The same process by a descriptor that shows its end.
     pub(super) peer: Peer,
     /// How its reports arrive.
@@ -145,6 +148,7 @@ mod tests {
     fn client(hint: Wish) -> Client {
         Client {
             subject: Subject::read(std::process::id(), 0, &Users::default()),
+            runtime: Runtime::Hip,
             peer: Peer::unknown(0, 0),
             link: Link::Awaited(0),
             shim: None,

@@ -14,6 +14,7 @@ use xsched_control_api::{
 };
 use xsched_protocol::{
     arbiter_page::{CLAIM_MAX, DEVICE_MAX, Report},
+    probe::Runtime,
     wire::{Hello, Hints, Keeper, OpenClaim, Opened, PacketKind, RefusalReason, Reported, Usage, Welcome},
 };
 use xsched_sched::{ClaimChange, ClaimId, Level, Nanos};
@@ -62,7 +63,8 @@ impl Controller {
             self.log_refusal(peer.pid, peer.party, CLIENTS_PER_PARTY_MAX, "processes");
             return Err(RefusalReason::Full);
         }
-        self.replace(peer.pid);
+        let runtime = Runtime::from_number(hello.runtime).ok_or(RefusalReason::Malformed)?;
+        self.replace(peer.pid, runtime);
         let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
         let given = wake.try_clone().map_err(|error| refuse_full(&ArbiterError::Wake(error)))?;
         let id = self.latest_client.next();
@@ -71,10 +73,10 @@ impl Controller {
         let expected = shim.map(|shim| self.arbiter.expect(shim)).transpose();
         let (link, number) = match expected {
             Ok(Some(number)) => (Link::Awaited(number), number),
-            Ok(None) => (self.speak(id, peer.pid), 0),
+            Ok(None) => (self.speak(id), 0),
             Err(error) => {
                 tracing::debug!("{}: {error}", peer.describe());
-                (self.speak(id, peer.pid), 0)
+                (self.speak(id), 0)
             }
         };
         let token = Some(hello.token).filter(|token| *token != [0; 16]);
@@ -84,6 +86,7 @@ impl Controller {
         let replaced = Rc::default();
         let client = Client {
             subject: self.subject(peer.pid, peer.uid),
+            runtime,
             link,
             shim: shim.map(|shim| shim.id()),
             wake,
@@ -112,13 +115,19 @@ impl Controller {
         Ok(Admitted { id, welcome, wake: given, replaced })
     }
 
-    /// A process that connects again has given up its former connection, whether or not the kernel has noticed.
-    fn replace(&mut self, pid: u32) {
-        let former = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
-        if let Some((&id, client)) = former {
+    /// A process that connects again from the same shim has given up its former connection, whether or not the kernel has noticed.
+    fn replace(&mut self, pid: u32, runtime: Runtime) {
+        let former = self.of_process(pid).into_iter().find(|id| self.clients[id].runtime == runtime);
+        if let Some((id, client)) = former.and_then(|id| Some((id, self.clients.get(&id)?))) {
             client.replaced.notify_one();
             self.leave(id);
         }
+    }
+
+    /// The connections of a process; none without an id.
+    pub(super) fn of_process(&self, pid: u32) -> Vec<ClientId> {
+        let all = self.clients.iter().filter(|(_, client)| pid != 0 && client.subject.pid == pid);
+        all.map(|(id, _)| *id).collect()
     }
 
     /// Whether the arbiter knows a process.
@@ -137,7 +146,7 @@ impl Controller {
         let client = self.clients.get(&id)?;
         let heard = match (client.link, client.shim) {
             (Link::Known(owner), Some(shim)) if !owner.is_proxied() && client.subject.pid != 0 => {
-                Some(Heard { tgid: owner.id(), shim, party: client.actor().party })
+                Some(Heard { tgid: owner.id(), shim, runtime: client.runtime, party: client.actor().party })
             }
             _ => None,
         };
@@ -181,8 +190,7 @@ impl Controller {
 
     /// Checks that the caller may see what a process does.
     pub(crate) fn check_sight(&self, actor: Actor, pid: u32) -> Result<(), OrderError> {
-        let owner = self.clients.values().find(|client| client.subject.pid == pid && pid != 0);
-        let owner = owner.ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))?;
+        let owner = &self.clients[&self.find(pid)?[0]];
         if actor.may_see(owner.actor()) { Ok(()) } else { actor.check_privileged() }
     }
 
@@ -190,20 +198,18 @@ impl Controller {
     /// shown it.
     pub(crate) fn speak_for(&mut self, id: ClientId) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
-        let (Link::Awaited(number), pid) = (client.link, client.subject.pid) else { return false };
+        let Link::Awaited(number) = client.link else { return false };
         self.arbiter.forget(number);
-        let link = self.speak(id, pid);
+        let link = self.speak(id);
         if let Some(client) = self.clients.get_mut(&id) {
             client.link = link;
         }
         true
     }
 
-    fn speak(&mut self, id: ClientId, pid: u32) -> Link {
-        /// Larger than any process id.
-        const NO_PID: u32 = 1 << 31;
+    fn speak(&mut self, id: ClientId) -> Link {
         self.counts.by_socket += u64::from(self.arbiter.keeper() == Keeper::Programs);
-        Link::Known(self.arbiter.speak_for(if pid == 0 { NO_PID | id.0 } else { pid }))
+        Link::Known(self.arbiter.speak_for(id.0))
     }
 
     /// A process will use a device. Returns the answer and the gate page, or why there is none.

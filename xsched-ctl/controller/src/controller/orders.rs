@@ -1,6 +1,7 @@
 //! Requests of commands, and their effects.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use xsched_control_api::{
     answer::{Answer, Changed, Reason, State},
@@ -64,7 +65,7 @@ impl Controller {
     fn set(&mut self, actor: Actor, target: &Target, wish: Wish) -> Result<Answer, OrderError> {
         wish.check().map_err(|error| OrderError::Malformed(error.to_string()))?;
         let ids = match target {
-            Target::Pid(pid) => vec![self.find(*pid)?],
+            Target::Pid(pid) => self.find(*pid)?,
             Target::Claim(slot) => vec![self.client_of(*slot)?],
             Target::Cgroup(cgroup) => {
                 actor.check_privileged()?;
@@ -86,7 +87,7 @@ impl Controller {
         let old: Vec<_> = ids.iter().map(|id| self.parameters(*id, target)).collect();
         // A cgroup has many processes, and only privileged users set it.
         let wish = match (target, &old[..]) {
-            (Target::Pid(_) | Target::Claim(_), [now]) => wish.completed(*now),
+            (Target::Pid(_) | Target::Claim(_), [now, ..]) => wish.completed(*now),
             _ => wish,
         };
         for (id, now) in ids.iter().zip(&old) {
@@ -117,9 +118,10 @@ impl Controller {
         let merged = |before: Wish| if wish.is_empty() { wish } else { wish.or(before) };
         match target {
             Target::Pid(pid) => {
-                let id = self.find(*pid)?;
-                if let Some(client) = self.clients.get_mut(&id) {
-                    client.set = merged(client.set);
+                for id in self.find(*pid)? {
+                    if let Some(client) = self.clients.get_mut(&id) {
+                        client.set = merged(client.set);
+                    }
                 }
             }
             Target::Claim(slot) => {
@@ -159,9 +161,13 @@ impl Controller {
         Wish { priority: Some(priority), weight: Some(weight), share, quota, deadline, work, slo }
     }
 
-    fn find(&self, pid: u32) -> Result<ClientId, OrderError> {
-        let found = self.clients.iter().find(|(_, client)| pid != 0 && client.subject.pid == pid);
-        found.map(|(id, _)| *id).ok_or_else(|| OrderError::NotFound(format!("process {pid} has not joined")))
+    /// The connections of a process, at least one.
+    pub(super) fn find(&self, pid: u32) -> Result<Vec<ClientId>, OrderError> {
+        let found = self.of_process(pid);
+        if found.is_empty() {
+            return Err(OrderError::NotFound(format!("process {pid} has not joined")));
+        }
+        Ok(found)
     }
 
     fn client_of(&self, slot: u32) -> Result<ClientId, OrderError> {
@@ -253,7 +259,8 @@ impl Controller {
     fn joined(&self, attendance: &Attendance) -> Answer {
         let (clients, count) =
             attendance.0.map(|token| self.wishes.tokens.joined(&token)).unwrap_or_default();
-        Answer::Joined { processes: clients.iter().map(|id| self.clients[id].subject.pid).collect(), count }
+        let processes: BTreeSet<_> = clients.iter().map(|id| self.clients[id].subject.pid).collect();
+        Answer::Joined { processes: processes.into_iter().collect(), count }
     }
 }
 

@@ -91,7 +91,13 @@ impl Bench {
 }
 
 fn hello(priority: i32) -> Hello {
-    Hello { kind: PacketKind::Hello as u32, hints: Hello::PRIORITY, priority, ..Hello::new_zeroed() }
+    Hello {
+        kind: PacketKind::Hello as u32,
+        hints: Hello::PRIORITY,
+        priority,
+        runtime: Runtime::Hip.number(),
+        ..Hello::new_zeroed()
+    }
 }
 
 fn set(pid: u32, priority: i16) -> Request {
@@ -112,6 +118,35 @@ fn a_packet_of_a_process_that_is_no_longer_there_is_not_malformed() {
     let late = bench.0.open(id, &OpenClaim::new_zeroed()).unwrap_err();
     bench.0.count_end(Some(late), false);
     assert_eq!(bench.list().controller.counts.malformed, 0);
+}
+
+#[test]
+fn the_shims_of_a_process_that_uses_two_runtimes_stay_joined_and_each_connects_again_by_itself() {
+    let mut bench = Bench::new("");
+    let of_cuda = || Hello { runtime: Runtime::Cuda.number(), ..hello(0) };
+    let (hip, first) = bench.joined(11, 0);
+    let cuda = bench.admit(11, of_cuda());
+    let second = bench.open(cuda, 2);
+    bench.report(hip, first, Report::Ready);
+    bench.report(cuda, second, Report::Ready);
+    let is_ready = |bench: &Bench, claim: Opened| bench.0.arbiter.page().claim(claim.slot).word.is_ready();
+    assert!(is_ready(&bench, first) && is_ready(&bench, second), "each device has its claim");
+    let answer = bench.order(ROOT, set(11, 5));
+    assert!(matches!(&answer, Answer::Set { changed } if changed.len() == 2), "{answer:?}");
+    let priorities: Vec<_> =
+        bench.list().processes.iter().map(|process| process.parameters.priority).collect();
+    assert_eq!(priorities, [5, 5], "what is set for a process counts for all of it");
+
+    let again = bench.admit(11, of_cuda());
+    let pids: Vec<_> =
+        bench.list().processes.iter().map(|process| (process.pid, process.claims.len())).collect();
+    assert_eq!(pids, [(11, 1), (11, 0)]);
+    assert!(is_ready(&bench, first) && !bench.0.arbiter.page().claim(second.slot).word.is_open());
+    bench.0.leave(again);
+    assert!(is_ready(&bench, first), "the other shim is still there");
+    let strange = Hello { runtime: 0, ..hello(0) };
+    let refused = bench.0.admit(&Peer::unknown(12, USER), &strange, None);
+    assert_eq!(refused.err(), Some(RefusalReason::Malformed));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use xsched_abi::{ChainEnd, PROBES};
 use xsched_chains::Chain;
 use xsched_control_api::peer::Party;
 use xsched_protocol::{
+    probe::Runtime,
     verdict::{Decided, Subject, VerdictKey},
     wire::SchedulingDomain,
 };
@@ -34,6 +35,8 @@ pub(super) struct Client {
     party: Party,
     /// The file of its shim.
     pub(super) shim: FileId,
+    /// The runtime that the shim is for.
+    pub(super) runtime: Runtime,
     /// When it joined.
     pub(super) since_ns: u64,
     caller: Caller,
@@ -66,13 +69,14 @@ pub(super) struct Reconsidered {
 
 impl Client {
     pub(super) fn new(newcomer: Newcomer, rules: &Arc<Rules>) -> Self {
-        let Newcomer { key, pid, party, shim, caller, .. } = newcomer;
+        let Newcomer { key, pid, party, shim, runtime, caller, .. } = newcomer;
         let book = Rulebook::new(Arc::clone(rules), &caller);
         Self {
             key,
             pid,
             party,
             shim,
+            runtime,
             since_ns: now_ns(),
             caller,
             settings: None,
@@ -230,7 +234,15 @@ mod tests {
         let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
         let mut client = Client::new(
-            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: caller("/online") },
+            Newcomer {
+                key: 7,
+                pid: 1,
+                tgid: 1,
+                party: Party::User(0),
+                shim,
+                runtime: Runtime::Hip,
+                caller: caller("/online"),
+            },
             &rules,
         );
         let key = VerdictKey { chain: 1, subject: 0 };
@@ -246,8 +258,15 @@ mod tests {
     fn verdicts_for_which_there_is_no_time_are_forgotten() {
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer =
-            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: Caller::default() };
+        let newcomer = Newcomer {
+            key: 7,
+            pid: 1,
+            tgid: 1,
+            party: Party::User(0),
+            shim,
+            runtime: Runtime::Hip,
+            caller: Caller::default(),
+        };
         let mut client = Client::new(newcomer, &Arc::default());
         for number in 0..100 {
             client.answer(VerdictKey { chain: number, subject: 0 }, chain(&["libapp.so"]), &mut numbered);
@@ -264,8 +283,15 @@ mod tests {
         let mut numbered = Numbered::new(names, rule_names);
         let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
         let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer =
-            Newcomer { key: 7, pid: 1, tgid: 1, party: Party::User(0), shim, caller: Caller::default() };
+        let newcomer = Newcomer {
+            key: 7,
+            pid: 1,
+            tgid: 1,
+            party: Party::User(0),
+            shim,
+            runtime: Runtime::Hip,
+            caller: Caller::default(),
+        };
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);

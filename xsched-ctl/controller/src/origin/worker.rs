@@ -152,18 +152,13 @@ impl Worker {
     fn handle(&mut self, order: Order) {
         match order {
             Order::Join(newcomer, reply) => {
-                let tgid = newcomer.tgid;
+                let key = newcomer.key;
                 if reply.send(self.join(*newcomer)).is_err() {
                     // The connection has ended meanwhile.
-                    self.drop_client(tgid);
+                    self.leave(key);
                 }
             }
-            Order::Leave(key) => {
-                let found = self.clients.iter().find(|(_, client)| client.key == key);
-                if let Some(tgid) = found.map(|(tgid, _)| *tgid) {
-                    self.drop_client(tgid);
-                }
-            }
+            Order::Leave(key) => self.leave(key),
             Order::Domain(key, library, domain) => {
                 self.change(key, |client| client.set_domain(&library, domain));
             }
@@ -202,7 +197,11 @@ impl Worker {
     }
 
     fn join(&mut self, newcomer: Newcomer) -> Result<Page, JoinError> {
-        let Newcomer { pid, tgid, party, shim, .. } = newcomer;
+        let Newcomer { pid, tgid, party, shim, runtime, .. } = newcomer;
+        let holder = self.clients.get(&tgid).map(|client| client.runtime);
+        if let Some(holder) = holder.filter(|&holder| holder != runtime) {
+            return Err(JoinError::Taken { pid, holder });
+        }
         self.drop_client(tgid);
         self.programs.probe(pid, shim, || self.clients.values().map(|client| client.shim).collect())?;
         let map = self.programs.add_page(tgid, party)?;
@@ -222,6 +221,14 @@ impl Worker {
         }
         self.chains.work(&mut self.processes, &mut self.names, seen_ns);
         Ok(Page { map })
+    }
+
+    /// A connection has ended.
+    fn leave(&mut self, key: super::ClientKey) {
+        let found = self.clients.iter().find(|(_, client)| client.key == key);
+        if let Some(tgid) = found.map(|(tgid, _)| *tgid) {
+            self.drop_client(tgid);
+        }
     }
 
     fn drop_client(&mut self, tgid: u32) {
@@ -424,7 +431,7 @@ mod tests {
     use rustix::event::{EventfdFlags, eventfd};
     use tokio::sync::{oneshot, watch};
     use xsched_control_api::peer::Party;
-    use xsched_protocol::verdict::CLASSIFY_SYMBOL;
+    use xsched_protocol::{probe::Runtime, verdict::CLASSIFY_SYMBOL};
     use xsched_rules::Caller;
     use xsched_symbols::{MappedFunction, find_function};
 
@@ -465,7 +472,7 @@ mod tests {
         let mut worker = worker();
         let (reply, mut page) = oneshot::channel();
         let (party, caller) = (Party::User(0), Caller::default());
-        let newcomer = Newcomer { key: 1, pid, tgid: pid, party, shim, caller };
+        let newcomer = Newcomer { key: 1, pid, tgid: pid, party, shim, runtime: Runtime::Hip, caller };
         worker.handle(Order::Join(Box::new(newcomer), reply));
         page.try_recv().unwrap().unwrap();
         assert!(worker.processes.process(pid).is_some());
