@@ -3,14 +3,15 @@
 //! The C functions are in `shim/include/xsched_hints.h`. They speak for the whole process. What is asked for before the process
 //! has joined a controller, or beside another one later, is sent when it joins.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use xsched_protocol::wire::{Hello, Hints, PacketKind};
+use xsched_protocol::wire::{Hello, Hints};
 use xsched_sched::class_priority;
 use xsched_xqueue::{About, Connection, Settings};
 
+use crate::behind::Behind;
 use crate::fork::Renewable;
 use crate::hints;
 
@@ -76,19 +77,15 @@ impl Joined {
 
 /// What the program asks for, and what the environment asks for beside it.
 fn packet(environment: &Settings, priority: Option<i32>, deadline_ns: Option<u64>) -> Hints {
-    let Hello { hints, priority: of_environment, utilization, weight, deadline_ns: usual, .. } =
-        environment.hello();
+    let usual = environment.hints();
     let given = |is_given, bit| if is_given { bit } else { 0 };
     Hints {
-        kind: PacketKind::Hints as u32,
-        hints: hints
+        hints: usual.hints
             | given(priority.is_some(), Hello::PRIORITY)
             | given(deadline_ns.is_some(), Hello::DEADLINE),
-        priority: priority.unwrap_or(of_environment),
-        utilization,
-        weight,
-        reserved: 0,
-        deadline_ns: deadline_ns.unwrap_or(usual),
+        priority: priority.unwrap_or(usual.priority),
+        deadline_ns: deadline_ns.unwrap_or(usual.deadline_ns),
+        ..usual
     }
 }
 
@@ -142,7 +139,22 @@ fn resend() {
     }
 }
 
-/// The process's priority from now on; null: as the environment says.
+/// Tells the shim behind this one the same.
+///
+/// # Safety
+/// The function must be of this type, and the argument what it may be.
+unsafe fn pass_on<T>(function: &Behind, argument: *const T) {
+    if let Some(function) = function.get() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const T) -> c_int>(function.as_ptr())(
+                argument,
+            )
+        };
+    }
+}
+
+/// The process's priority from now on, beside all runtimes; null: as the environment says.
 ///
 /// C: `int xsched_hint_priority(const int *priority)`.
 ///
@@ -150,13 +162,16 @@ fn resend() {
 /// `priority` must be null or point to an `int`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn xsched_hint_priority(priority: *const c_int) -> c_int {
+    static BEHIND: Behind = Behind::new(c"xsched_hint_priority");
     // SAFETY: the caller's promise.
-    let Ok(priority) = priority_of(unsafe { priority.as_ref() }) else { return INVALID };
-    ask(|| PRIORITY.store(priority.map_or(NO_PRIORITY, i64::from), Ordering::Relaxed));
+    let Ok(wanted) = priority_of(unsafe { priority.as_ref() }) else { return INVALID };
+    ask(|| PRIORITY.store(wanted.map_or(NO_PRIORITY, i64::from), Ordering::Relaxed));
+    // SAFETY: this function in another shim, with the caller's argument.
+    unsafe { pass_on(&BEHIND, priority) };
     DONE
 }
 
-/// The deadline of the process's requests from now on, in microseconds; null: as the environment says.
+/// The deadline of the process's requests from now on, in microseconds, beside all runtimes; null: as the environment says.
 ///
 /// C: `int xsched_hint_deadline(const uint64_t *deadline_us)`.
 ///
@@ -164,9 +179,12 @@ pub unsafe extern "C" fn xsched_hint_priority(priority: *const c_int) -> c_int {
 /// `deadline_us` must be null or point to a `uint64_t`.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn xsched_hint_deadline(deadline_us: *const u64) -> c_int {
+    static BEHIND: Behind = Behind::new(c"xsched_hint_deadline");
     // SAFETY: the caller's promise.
-    let Ok(deadline_us) = deadline_us_of(unsafe { deadline_us.as_ref() }) else { return INVALID };
-    ask(|| DEADLINE_NS.store(deadline_us.map_or(NO_DEADLINE, |us| u64::from(us) * 1_000), Ordering::Relaxed));
+    let Ok(wanted) = deadline_us_of(unsafe { deadline_us.as_ref() }) else { return INVALID };
+    ask(|| DEADLINE_NS.store(wanted.map_or(NO_DEADLINE, |us| u64::from(us) * 1_000), Ordering::Relaxed));
+    // SAFETY: this function in another shim, with the caller's argument.
+    unsafe { pass_on(&BEHIND, deadline_us) };
     DONE
 }
 

@@ -6,6 +6,7 @@
 //! | [`log`] | writing to the place that `XSCHED_LOG` names |
 //! | [`fork`] | state that a forked child replaces |
 //! | [`dlsym`] | the next `dlsym` behind the shim's own |
+//! | [`behind`] | functions of a shim that is loaded behind this one |
 //! | [`hints`] | what the environment asks the queues for |
 //! | [`asked`] | what the program asks for while it runs |
 //! | [`gates`] | which gates the process has, for others |
@@ -15,6 +16,7 @@
 //! | [`caller_rules`] | rules on calls, where the process decides by the immediate caller |
 //! | [`sites`] | verdicts of known call sites |
 //! | [`programs`] | verdicts by the controller's programs, which know the whole call chain |
+//! | [`thread_end`] | what a thread gives back when it ends |
 //! | [`told`] | what the controller is told about calls |
 //! | [`kernel_names`] | numbers for names of kernels, where rules use names |
 //! | [`settings`] | rules that the environment asks for |
@@ -25,6 +27,7 @@
 
 pub mod added_calls;
 pub mod asked;
+pub mod behind;
 pub mod caller;
 pub mod caller_rules;
 pub mod dlsym;
@@ -42,4 +45,5 @@ pub mod program;
 pub mod programs;
 pub mod settings;
 pub mod sites;
+pub mod thread_end;
 pub mod told;

@@ -1,10 +1,10 @@
 //! The scheduling domain of a thread: a program says of its own calls that they are never suspended, or always scheduled. The header is
 //! `shim/include/xsched_hints.h`.
 
-use std::ffi::c_int;
-use std::sync::OnceLock;
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
 
-use xsched_preload::dlsym;
+use xsched_preload::behind::Behind;
 use xsched_protocol::wire::SchedulingDomain;
 
 use crate::rules::{domain_of_thread, set_domain_of_thread};
@@ -14,15 +14,8 @@ const INVALID_VALUE: u32 = 1;
 
 type ThreadDomain = unsafe extern "C" fn(*const c_int, *mut c_int) -> u32;
 
-/// That of another shim in this process, behind this one.
-fn next() -> Option<ThreadDomain> {
-    static NEXT: OnceLock<Option<ThreadDomain>> = OnceLock::new();
-    *NEXT.get_or_init(|| {
-        let found = dlsym::look_up(libc::RTLD_NEXT, c"xsched_thread_domain")?;
-        // SAFETY: a shim's function of this name, which has this type.
-        Some(unsafe { std::mem::transmute::<*mut std::ffi::c_void, ThreadDomain>(found.as_ptr()) })
-    })
-}
+/// That of a shim behind this one.
+static BEHIND: Behind = Behind::new(c"xsched_thread_domain");
 
 /// The calling thread's domain from now on, in all shims of the process. Null changes nothing; the domain until now goes to `before`,
 /// unless that is null.
@@ -40,9 +33,9 @@ unsafe extern "C" fn xsched_thread_domain(domain: *const c_int, before: *mut c_i
     if wanted == Some(None) {
         return INVALID_VALUE;
     }
-    if let Some(next) = next() {
-        // SAFETY: the caller's promise.
-        unsafe { next(domain, before) };
+    if let Some(function) = BEHIND.get() {
+        // SAFETY: a shim's function of this name, which has this type; the rest is the caller's promise.
+        unsafe { transmute::<*mut c_void, ThreadDomain>(function.as_ptr())(domain, before) };
     }
     if !before.is_null() {
         // SAFETY: the caller's promise.
