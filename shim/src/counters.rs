@@ -208,11 +208,6 @@ pub(crate) fn reset() {
     others.for_each(|counter| counter.store(0, Ordering::Relaxed));
 }
 
-/// The shim may be unmapped from now on.
-pub(crate) fn forget_ends() {
-    sets::forget_ends();
-}
-
 fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }

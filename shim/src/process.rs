@@ -77,11 +77,9 @@ unsafe extern "C" fn renew_after_fork() {
     test_suspension::renew_after_fork();
 }
 
-/// Runs when the process exits or the shim is unloaded, after the program's own exit handlers: compiled code
-/// unregisters its kernels in one.
+/// Runs when the process exits, after the program's own exit handlers: compiled code unregisters its kernels in one.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
-        counters::forget_ends();
         // A panic here cannot be reported: this is where panics are reported.
         let _ = panic::catch_unwind(|| log::write(&summary::text()));
         #[cfg(feature = "test-switches")]

@@ -83,7 +83,7 @@ extern "C" fn release_all() {
     });
 }
 
-/// Runs when the process exits or the shim is unloaded, after the program's own exit handlers.
+/// Runs when the process exits, after the program's own exit handlers.
 extern "C" fn at_exit() {
     if PREPARED.load(Ordering::Relaxed) {
         let _ = panic::catch_unwind(|| {

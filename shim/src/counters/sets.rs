@@ -13,9 +13,10 @@
 use std::arch::asm;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use xsched_preload::memory;
+use xsched_preload::thread_end::ThreadEnd;
 
 use crate::api::COUNT;
 use crate::counters::{StreamKind, Work};
@@ -119,14 +120,6 @@ pub(super) fn reset() {
     }
 }
 
-/// Sets of threads that end from now on are not given back: the code for that may be unmapped.
-pub(super) fn forget_ends() {
-    if let Some(key) = KEY.swap(0, Ordering::AcqRel).checked_sub(1) {
-        // SAFETY: a key of the shim's own.
-        unsafe { libc::pthread_key_delete(key) };
-    }
-}
-
 fn all() -> impl Iterator<Item = &'static CounterSet> {
     // SAFETY: null or a set, which is never freed. Acquire pairs with the exchange in `made`.
     let of = |next: &AtomicPtr<CounterSet>| unsafe { next.load(Ordering::Acquire).as_ref() };
@@ -143,7 +136,7 @@ fn claim() -> Option<&'static CounterSet> {
     }
     words.has_asked_for_counters.store(true, Ordering::Relaxed);
     let set = FREE.pop().or_else(made)?;
-    if !give_back_at_end(set) {
+    if !END.note(ptr::from_ref(set).cast()) {
         FREE.push(set);
         return None;
     }
@@ -166,38 +159,13 @@ fn made() -> Option<&'static CounterSet> {
     }
 }
 
-/// One more than the key by which the C library tells that a thread ends; zero before its first use. Unlike a thread-local's
-/// destructor, a key that cannot be had does not end the process.
-static KEY: AtomicU32 = AtomicU32::new(0);
-
-/// Has the set given back when the calling thread ends. False if that is not possible.
-fn give_back_at_end(set: &'static CounterSet) -> bool {
-    let Some(key) = key() else { return false };
-    // SAFETY: a key of the shim's own.
-    unsafe { libc::pthread_setspecific(key, ptr::from_ref(set).cast()) == 0 }
-}
-
-fn key() -> Option<u32> {
-    if let Some(known) = KEY.load(Ordering::Acquire).checked_sub(1) {
-        return Some(known);
-    }
-    let mut made = 0;
-    // SAFETY: the destructor gets what was set for the key: a set.
-    if unsafe { libc::pthread_key_create(&raw mut made, Some(thread_ended)) } != 0 {
-        return None;
-    }
-    let Err(first) = KEY.compare_exchange(0, made + 1, Ordering::AcqRel, Ordering::Acquire) else {
-        return Some(made);
-    };
-    // SAFETY: no thread has set anything for it.
-    unsafe { libc::pthread_key_delete(made) };
-    Some(first - 1)
-}
+/// A thread's end.
+static END: ThreadEnd = ThreadEnd::new(thread_ended);
 
 /// The calling thread ends. Calls that it still makes are counted with others'.
 unsafe extern "C" fn thread_ended(set: *mut c_void) {
     thread::own().counters.store(ptr::null_mut(), Ordering::Relaxed);
-    // SAFETY: the set that `give_back_at_end` has noted.
+    // SAFETY: the set that `claim` has noted.
     FREE.push(unsafe { &*set.cast::<CounterSet>() });
 }
 
@@ -283,11 +251,10 @@ mod tests {
         thread::spawn(|| {
             bump(|set| &set.calls[2]);
             let own = crate::thread::own().counters.load(Ordering::Relaxed);
-            // SAFETY: what the C library does when a thread ends; at its real end, nothing is left to be given back.
-            unsafe {
-                libc::pthread_setspecific(key().unwrap(), ptr::null());
-                thread_ended(own);
-            }
+            // At its real end, nothing is left to be given back.
+            END.take_back();
+            // SAFETY: what the C library does when a thread ends.
+            unsafe { thread_ended(own) };
             bump(|set| &set.calls[2]);
             assert!(CounterSet::own().is_none());
         })

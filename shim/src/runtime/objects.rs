@@ -136,9 +136,11 @@ static WALKED: Mutex<Option<Walked>> = Mutex::new(None);
 const CHECKS: u32 = 50;
 
 thread_local! {
-    /// The guard of a thread that forks.
-    static NO_WALK: RefCell<Option<MutexGuard<'static, Option<Walked>>>> = const { RefCell::new(None) };
+    /// The guard of a thread that forks. It has no destructor: the C library would end a process that has no memory to note it.
+    static NO_WALK: RefCell<Option<NoWalk>> = const { RefCell::new(None) };
 }
+
+type NoWalk = ManuallyDrop<MutexGuard<'static, Option<Walked>>>;
 
 /// Before a fork: waits until no thread walks, and prevents further walks.
 pub(crate) fn hold_for_fork() {
@@ -153,13 +155,12 @@ pub(crate) fn hold_for_fork() {
 }
 
 fn keep(guard: MutexGuard<'static, Option<Walked>>) {
-    // The thread is ending, so it does not fork.
-    let _ = NO_WALK.try_with(|kept| *kept.borrow_mut() = Some(guard));
+    NO_WALK.set(Some(ManuallyDrop::new(guard)));
 }
 
 /// After a fork, in both processes.
 pub(crate) fn release_after_fork() {
-    let _ = NO_WALK.try_with(|kept| kept.borrow_mut().take());
+    drop(NO_WALK.take().map(ManuallyDrop::into_inner));
 }
 
 /// What is mapped right now.

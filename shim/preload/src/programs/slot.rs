@@ -1,9 +1,13 @@
 //! The slots of this process's threads: each thread finds its answers in its own.
 
 use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_protocol::verdict::VERDICT_SLOTS;
+
+use crate::thread_end::ThreadEnd;
 
 const WORD_BITS: usize = u64::BITS as usize;
 const WORDS: usize = VERDICT_SLOTS / WORD_BITS;
@@ -11,31 +15,47 @@ const WORDS: usize = VERDICT_SLOTS / WORD_BITS;
 /// A bit for each slot that a thread has.
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
 
-/// A thread's slot, given back when the thread ends.
-struct Own(Cell<Option<usize>>);
-
-thread_local! {
-    static OWN: Own = const { Own(Cell::new(None)) };
+/// What a thread has.
+#[derive(Clone, Copy)]
+enum Own {
+    /// It has not asked yet.
+    Unknown,
+    Slot(usize),
+    /// It has given its slot back.
+    Ended,
 }
 
-impl Drop for Own {
-    fn drop(&mut self) {
-        if let Some(slot) = self.0.take() {
-            TAKEN[slot / WORD_BITS].fetch_and(!(1 << (slot % WORD_BITS)), Ordering::Relaxed);
+thread_local! {
+    static OWN: Cell<Own> = const { Cell::new(Own::Unknown) };
+}
+
+static END: ThreadEnd = ThreadEnd::new(give_back);
+
+/// The calling thread's slot; None if all are taken, or the thread is ending, or the C library has no memory to note its end.
+pub fn own() -> Option<usize> {
+    match OWN.get() {
+        Own::Slot(slot) => Some(slot),
+        Own::Ended => None,
+        Own::Unknown => {
+            let slot = take()?;
+            if !END.note(ptr::without_provenance(slot + 1)) {
+                leave(slot);
+                return None;
+            }
+            OWN.set(Own::Slot(slot));
+            Some(slot)
         }
     }
 }
 
-/// The calling thread's slot; None if all are taken, or the thread is ending.
-pub fn own() -> Option<usize> {
-    OWN.try_with(|own| {
-        if own.0.get().is_none() {
-            own.0.set(take());
-        }
-        own.0.get()
-    })
-    .ok()
-    .flatten()
+/// The thread ends.
+unsafe extern "C" fn give_back(noted: *mut c_void) {
+    OWN.set(Own::Ended);
+    leave(noted.addr() - 1);
+}
+
+fn leave(slot: usize) {
+    TAKEN[slot / WORD_BITS].fetch_and(!(1 << (slot % WORD_BITS)), Ordering::Relaxed);
 }
 
 fn take() -> Option<usize> {
@@ -54,7 +74,7 @@ pub(super) fn renew_after_fork() {
     for word in &TAKEN {
         word.store(0, Ordering::Relaxed);
     }
-    if let Ok(Some(slot)) = OWN.try_with(|own| own.0.get()) {
+    if let Own::Slot(slot) = OWN.get() {
         TAKEN[slot / WORD_BITS].store(1 << (slot % WORD_BITS), Ordering::Relaxed);
     }
 }

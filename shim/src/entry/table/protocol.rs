@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn rocprofiler_configure(
     guarded(|| {
         if let Some(ask) = chain::table_notifier() {
             // SAFETY: the profiler's function of this name; the callback lives as long as the process, since the
-            // shim is never unloaded once it has been called.
+            // shim is never unmapped (`build.rs`).
             unsafe { ask(on_table, RUNTIME_TABLE | COMPILER_TABLE, ptr::null_mut()) };
         }
     });
