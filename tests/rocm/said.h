@@ -30,12 +30,13 @@ static inline int ended() {
     return failures ? 1 : 0;
 }
 
-// Before the program begins it uses the device once. With ROCM_TEST_WAIT_MS it then waits so long, for a controller to take it on.
+// Before the program begins it uses the device once. With ROCM_TEST_WAIT_FOR it then waits for that file, which is made when a
+// controller has taken it on.
 static const int waited = [] {
-    const char *wait = getenv("ROCM_TEST_WAIT_MS");
+    const char *file = getenv("ROCM_TEST_WAIT_FOR");
     void *memory;
     if (hipMalloc(&memory, 4096) == hipSuccess && hipMemset(memory, 0, 4096) == hipSuccess) (void)hipFree(memory);
-    if (wait) usleep(1000 * atoi(wait));
+    while (file && access(file, F_OK)) usleep(10000);
     return 0;
 }();
 
