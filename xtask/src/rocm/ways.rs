@@ -4,12 +4,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use super::{
     inside::Inside,
@@ -69,8 +71,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Kernels of the simulated device, long enough for others to want in.
 const DURATION: &str = "*=50us";
 
-/// Has the program wait, after its first use of the device, until the controller has taken it on. Most are over in milliseconds.
-const JOIN: (&str, &str) = ("ROCM_TEST_WAIT_MS", "1000");
+/// Names the file for which programs wait, after their first use of the device. Most are over in milliseconds.
+const WAIT_FOR: &str = "ROCM_TEST_WAIT_FOR";
 
 /// Where programs run.
 pub(super) struct Stage {
@@ -170,8 +172,16 @@ impl Stage {
             ("XSCHED_SOCKET_DIR", sockets.to_str().context("the path of the build folder is not UTF-8")?),
         ];
         let urgent = self.urgent(&shared)?;
-        let low = [&shared[..], &[("XSCHED_AUTO_XQUEUE_PRIORITY", "-100"), JOIN]].concat();
-        let run = self.with_shim(program, "beside", &low)?;
+        let begin = sockets.join("begin");
+        let wait = (WAIT_FOR, begin.to_str().context("the path of the build folder is not UTF-8")?);
+        let low = [&shared[..], &[("XSCHED_AUTO_XQUEUE_PRIORITY", "-100"), wait]].concat();
+        let has_ended = AtomicBool::new(false);
+        let run = thread::scope(|scope| {
+            scope.spawn(|| self.let_begin(&sockets, &begin, &has_ended));
+            let run = self.with_shim(program, "beside", &low);
+            has_ended.store(true, Ordering::Relaxed);
+            run
+        })?;
         let bad = urgent.bad_lines()?;
         if let Some(line) = bad.first() {
             return Ok(Cell::Worse(format!("urgent work: {line}")));
@@ -182,6 +192,28 @@ impl Stage {
             Cell::Same(_) => Cell::Same(format!("same, {deferred} deferred")),
             worse @ Cell::Worse(_) => worse,
         })
+    }
+
+    /// Makes the file for which a program waits, as soon as the controller has taken on both that and the urgent one.
+    fn let_begin(&self, sockets: &Path, begin: &Path, has_ended: &AtomicBool) {
+        let have_joined = || {
+            let list = Command::new(&self.xsched_ctl)
+                .args(["list", "--json"])
+                .env("XSCHED_SOCKET_DIR", sockets)
+                .output()
+                .ok()?;
+            let list: Value = serde_json::from_slice(&list.stdout).ok()?;
+            let claims =
+                list["processes"].as_array()?.iter().filter_map(|process| process["claims"].as_array());
+            Some(claims.filter(|claims| !claims.is_empty()).count() >= 2)
+        };
+        while !has_ended.load(Ordering::Relaxed) {
+            // Should it fail, the program does not begin, and its time limit ends it.
+            if have_joined() == Some(true) && fs::write(begin, "").is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn traced(&self, program: &Program, native: &Run, with_shim: &Run) -> Result<Cell> {
