@@ -282,14 +282,14 @@ impl<D: Device> Claim<D> {
         self.launching > 0
     }
 
-    /// A caller begins to wait for the claim's admission.
-    pub(crate) fn caller_waits(&mut self) {
-        self.waiting += 1;
+    /// So many callers begin to wait for the claim's admission.
+    pub(crate) fn callers_wait(&mut self, callers: usize) {
+        self.waiting += callers;
     }
 
-    /// A caller's wait for admission is over.
-    pub(crate) fn caller_waits_no_more(&mut self) {
-        self.waiting -= 1;
+    /// So many callers' waits for the claim's admission are over.
+    pub(crate) fn callers_wait_no_more(&mut self, callers: usize) {
+        self.waiting -= callers;
     }
 
     /// Whether callers wait for its admission.
