@@ -22,8 +22,10 @@ __attribute__((weak)) int xsched_hint_priority(const int *priority);
 __attribute__((weak)) int xsched_hint_deadline(const uint64_t *deadline_us);
 
 /*
- * The same for one stream, given as its hipStream_t, of any runtime copy, or as its CUstream: both null, as the process. Returns 2
- * if the process asks for too many different things, and 3 for a stream that the shims do not know.
+ * The same for one stream, given as its hipStream_t, of any runtime copy, or as its CUstream: both null, as the process. A null stream
+ * is the calling thread's, of its CUDA context or HIP device, and need not have been used. Returns 2 if the process asks for too many
+ * different things, and 3 for a stream that the shims do not know: also for the null stream of a thread without a context, and for
+ * hipStreamPerThread or CU_STREAM_PER_THREAD, which have no name in other threads.
  */
 __attribute__((weak)) int xsched_hint_stream(void *stream, const int *priority, const uint64_t *deadline_us);
 

@@ -562,6 +562,17 @@ fn streams_of_a_process_finish_in_the_order_of_their_priorities() {
     assert!(high < 0.7 * low, "{ms:?}");
 }
 
+/// A program may say so before it launches anything there, as with HIP. Without a context there is no such stream.
+#[needs(nothing)]
+fn a_null_stream_is_hinted_before_its_first_use_in_each_context_and_in_none() {
+    let machine = Machine::new("hints");
+    let outcome = run(machine.program("cuda_contexts", "hints").env("LD_PRELOAD", cuda_shim()));
+    let answers =
+        "uninitialised 3\nno_context 3\nper_thread 3\nfirst 0\nlegacy 0\nsecond 0\nnone_current 3\n";
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, answers), "{}", outcome.stderr);
+    assert!(!machine.summary().contains("panics"), "{}", machine.summary());
+}
+
 /// The device runs them side by side. A request in one stream would otherwise stop all work of the others.
 #[needs(ROOT)]
 fn priorities_that_the_driver_is_given_leave_a_process_alone_on_its_device() {

@@ -355,16 +355,20 @@ impl Scheduling {
         };
     }
 
-    /// What the program asks for a stream from now on. A null stream is the current context's.
+    /// What the program asks for a stream from now on. A null stream is the current context's, and is there with the context: the hint
+    /// may be what the program does first with it.
     pub(crate) fn hint_stream(&self, named: Named, hints: QueueHints) -> Hinted {
-        let context = match named {
-            Named::Legacy => driver::current_context(),
-            Named::Created(_) => None,
+        let known = match named {
+            Named::Legacy => {
+                self.note_first_use();
+                self.stream(named)
+            }
+            // The driver is not asked: a handle that is not a stream may be any address.
+            Named::Created(_) => self.streams.find(None, named),
             // It has no name in other threads.
-            Named::PerThread => return Hinted::Unknown,
+            Named::PerThread => None,
         };
-        // The driver is not asked: a handle that is not a stream may be any address.
-        let Some(known) = self.streams.find(context, named) else { return Hinted::Unknown };
+        let Some(known) = known else { return Hinted::Unknown };
         let Some(device) = self.device_of(known.stream.context) else { return Hinted::Unknown };
         let priority = match named {
             Named::Created(handle) => driver::priority(handle),

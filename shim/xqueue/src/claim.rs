@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use xsched_sched::{Limit, Nanos};
+use xsched_sched::{Level, Limit, Nanos};
 
 use crate::clock::now;
 use crate::device::Device;
@@ -72,6 +72,8 @@ pub(crate) struct Work {
 pub(crate) struct Claim<D: Device> {
     pub(crate) key: ClaimKey,
     registration: Option<Arc<dyn Registration>>,
+    /// Its level at the last look, see [`Self::note_level`].
+    usual_level: Option<u8>,
     pub(crate) usage: Usage,
     /// Device time by origin.
     pub(crate) by_origin: OriginTimes,
@@ -112,6 +114,7 @@ impl<D: Device> Claim<D> {
         Self {
             key,
             registration: None,
+            usual_level: None,
             usage: Usage::default(),
             by_origin: OriginTimes::default(),
             unqueued: Flight::new(limit),
@@ -279,14 +282,14 @@ impl<D: Device> Claim<D> {
         self.launching > 0
     }
 
-    /// A caller begins to wait for the claim's admission.
-    pub(crate) fn caller_waits(&mut self) {
-        self.waiting += 1;
+    /// So many callers begin to wait for the claim's admission.
+    pub(crate) fn callers_wait(&mut self, callers: usize) {
+        self.waiting += callers;
     }
 
-    /// A caller's wait for admission is over.
-    pub(crate) fn caller_waits_no_more(&mut self) {
-        self.waiting -= 1;
+    /// So many callers' waits for the claim's admission are over.
+    pub(crate) fn callers_wait_no_more(&mut self, callers: usize) {
+        self.waiting -= callers;
     }
 
     /// Whether callers wait for its admission.
@@ -302,6 +305,20 @@ impl<D: Device> Claim<D> {
     /// The claim's level; 0 is the most urgent. None: the claim is not registered with an arbiter.
     pub(crate) fn level(&self) -> Option<u8> {
         self.registration.as_ref().map(|registration| registration.levels().0)
+    }
+
+    /// Notes the claim's level, and returns whether it has changed. A slice against starvation is no change, since it passes.
+    pub(crate) fn note_level(&mut self) -> bool {
+        // That is also the level of a claim that its arbiter does not know.
+        let is_usual = |level: &u8| u64::from(*level) != Level::STARVED.number();
+        let before = self.usual_level;
+        self.usual_level = self.level().filter(is_usual).or(before);
+        self.usual_level != before
+    }
+
+    /// The level that was noted last. None: no level is known since the claim was registered.
+    pub(crate) fn usual_level(&self) -> Option<u8> {
+        self.usual_level
     }
 
     /// Whether the claim's last report was ready.
@@ -446,6 +463,8 @@ impl<D: Device> Claim<D> {
         // A new arbiter page preempts nothing yet.
         self.note_deferring(false, now);
         self.registration = registration;
+        self.usual_level = None;
+        self.note_level();
         self.reported = None;
         // The closings before this registration do not count.
         self.preemption_noted = self.last_gate_closing();

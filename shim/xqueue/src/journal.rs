@@ -215,10 +215,11 @@ impl Journal {
         (self.word.load(Ordering::Acquire) >> ENTERED_SHIFT) - self.collected.load(Ordering::Relaxed)
     }
 
-    /// Whether there is anything to collect, or was at the last count. Call under the lock.
+    /// Whether there is anything to collect for its queue, or was at the last count. Call under the lock.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
-        self.pending() > 0 || self.counted() > 0
+        let is_own = !self.has_strangers.load(Ordering::Relaxed);
+        is_own && self.pending() > 0 || self.counted() > 0
     }
 
     /// Counts the launches that have not returned. Returns the count before and the count now. Call under the lock.
@@ -241,12 +242,13 @@ impl Journal {
         self.word.load(Ordering::Relaxed) & OPEN != 0
     }
 
-    /// Lets launches enter. Call under the lock.
-    pub(crate) fn open(&self, claim: u64, marker_due: Nanos, standing: Standing) {
+    /// Lets launches enter, unless some of an earlier queue have not returned. Returns whether they may enter. Call under the lock.
+    #[must_use]
+    pub(crate) fn open(&self, claim: u64, marker_due: Nanos, standing: Standing) -> bool {
         if self.has_strangers.load(Ordering::Relaxed) {
             while self.collect().is_some() {}
             if self.pending() > 0 {
-                return;
+                return false;
             }
             self.has_strangers.store(false, Ordering::Relaxed);
         }
@@ -262,6 +264,7 @@ impl Journal {
         let word = self.word.load(Ordering::Relaxed);
         let opening = word.wrapping_add(OPENING) & OPENINGS;
         self.word.store(word & !OPENINGS | opening | OPEN, Ordering::Release);
+        true
     }
 
     /// Lets no launch enter any more. Call under the lock.

@@ -81,6 +81,8 @@ pub(crate) struct Queue<D: Device> {
     is_ordered: bool,
     claim: Option<ClaimId>,
     flight: Flight<D::Marker>,
+    /// Callers that wait in place for admission.
+    waiting: usize,
     /// Callers that wait for what is on the device.
     host_waits: usize,
     /// The number of the last forced command: forced commands wait only for what they come after.
@@ -117,6 +119,7 @@ impl<D: Device> Queue<D> {
             is_ordered,
             claim,
             flight,
+            waiting: 0,
             host_waits: 0,
             forced: 0,
             status,
@@ -407,6 +410,21 @@ impl<D: Device> Queue<D> {
     pub(crate) fn forget_origins(&mut self) {
         self.flight.forget_origins();
         self.deferred.iter_mut().for_each(|deferred| deferred.demand.origin = Origin::UNKNOWN);
+    }
+
+    /// A caller begins to wait in place for admission.
+    pub(crate) fn caller_waits(&mut self) {
+        self.waiting += 1;
+    }
+
+    /// A caller's wait for admission is over.
+    pub(crate) fn caller_waits_no_more(&mut self) {
+        self.waiting -= 1;
+    }
+
+    /// How many callers wait in place for admission.
+    pub(crate) fn waiting_callers(&self) -> usize {
+        self.waiting
     }
 
     /// A caller begins to wait for what the queue has in flight. Returns how many commands were launched by then.

@@ -179,6 +179,7 @@ impl<D: Device> State<D> {
     fn queue_gone(&mut self, mut queue: Queue<D>) -> Vec<D::Marker> {
         if let Some(claim) = queue.claim() {
             self.claims.get_mut(claim).queue_gone(now());
+            self.claims.get_mut(claim).callers_wait_no_more(queue.waiting_callers());
         }
         if queue.own_limit().is_some() {
             self.count_own_limits();

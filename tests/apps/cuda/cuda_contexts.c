@@ -13,6 +13,7 @@
  *                                                      `ms_PRIORITY N`, when each was done; `d-5` is a priority
  *                                                      that the driver is given, others are hints
  *     cuda_contexts time COUNT BLOCKS                  how long a kernel takes: prints `us N`, and begins at once
+ *     cuda_contexts hints                              what hints for null streams return: prints `WHERE N`, and begins at once
  *
  * It prints `ready` and begins after a line, or the end, of standard input. Then it prints how many kernels there were: `kernels N`,
  * and `kernels_WHICH N` for each context. */
@@ -224,6 +225,45 @@ static int streams(char **priorities, unsigned number) {
     return 0;
 }
 
+static void hint_null_stream(const char *where, CUstream stream) {
+    int (*hint)(void *, const int *, const unsigned long long *) =
+        (int (*)(void *, const int *, const unsigned long long *))dlsym(RTLD_DEFAULT, "xsched_hint_stream");
+    int priority = -50;
+    printf("%s %d\n", where, hint ? hint(stream, &priority, NULL) : -1);
+}
+
+static int hints(void) {
+    CUcontext primary, second, current;
+    CUdeviceptr word;
+    unsigned flags;
+    int is_active;
+    hint_null_stream("uninitialised", NULL);
+    CHECK(cuInit(0));
+    hint_null_stream("no_context", NULL);
+    CHECK(cuCtxGetCurrent(&current));
+    CHECK(cuDevicePrimaryCtxGetState(0, &flags, &is_active));
+    if (current || is_active) {
+        fprintf(stderr, "a hint has made a context\n");
+        return 1;
+    }
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxSetCurrent(primary));
+    hint_null_stream("per_thread", CU_STREAM_PER_THREAD);
+    hint_null_stream("first", NULL);
+    hint_null_stream("legacy", CU_STREAM_LEGACY);
+    CHECK(cuCtxCreate_v2(&second, 0, 0));
+    hint_null_stream("second", NULL);
+    CHECK(cuLibraryLoadData(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&burn, library, "burn"));
+    CHECK(cuMemAlloc_v2(&word, 4096));
+    launch(burn, NULL, &word);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDestroy_v2(second));
+    CHECK(cuCtxSetCurrent(NULL));
+    hint_null_stream("none_current", NULL);
+    return 0;
+}
+
 static int time_one(void) {
     enum { KERNELS_TIMED = 20 };
     CUcontext context;
@@ -320,6 +360,10 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     seconds = number(argc, argv, 2);
     count = (unsigned)number(argc, argv, 3);
+    if (!strcmp(mode, "hints")) {
+        count = blocks = 1;
+        return hints();
+    }
     CHECK(cuInit(0));
     CHECK(cuLibraryLoadData(&library, KERNELS, NULL, NULL, 0, NULL, NULL, 0));
     CHECK(cuLibraryGetKernel(&burn, library, "burn"));
@@ -342,6 +386,6 @@ int main(int argc, char **argv) {
         blocks = 264;
         return graph(argv[4]);
     }
-    fprintf(stderr, "usage: cuda_contexts run|graph|streams|time ..\n");
+    fprintf(stderr, "usage: cuda_contexts run|graph|streams|time|hints ..\n");
     return 64;
 }

@@ -12,6 +12,7 @@ use xsched_xqueue::QueueHints;
 
 use crate::api::{Handle, Named, stream};
 use crate::counters::{Counter, count};
+use crate::driver;
 use crate::process;
 use crate::scheduling::{Hinted, SCHEDULING};
 
@@ -24,7 +25,7 @@ const UNKNOWN_STREAM: c_int = 3;
 type HintStream = unsafe extern "C" fn(*mut c_void, *const c_int, *const u64) -> c_int;
 
 /// What the program asks for a stream from now on: both null, nothing of its own. A stream that is none of CUDA's may be one of HIP's,
-/// whose shim comes behind this one.
+/// whose shim comes behind this one. So may a null stream in a thread without a context of CUDA's.
 ///
 /// C: `int xsched_hint_stream(void *stream, const int *priority, const uint64_t *deadline_us)`.
 ///
@@ -58,13 +59,16 @@ fn ask(named: Named, hints: QueueHints) -> c_int {
     if !process::prepare() {
         return UNKNOWN_STREAM;
     }
-    // A process without this state has made no stream.
-    let Some(scheduling) = SCHEDULING.existing() else { return UNKNOWN_STREAM };
-    let hinted = catch_unwind(AssertUnwindSafe(|| scheduling.hint_stream(named, hints)));
+    let hinted = catch_unwind(AssertUnwindSafe(|| {
+        // A process without this state has created no stream, but each context has a null stream.
+        let has_null_stream = || named == Named::Legacy && driver::current_context().is_some();
+        let made = || has_null_stream().then(|| SCHEDULING.get());
+        Some(SCHEDULING.existing().or_else(made)?.hint_stream(named, hints))
+    }));
     match hinted {
-        Ok(Hinted::Done) => DONE,
-        Ok(Hinted::TooMany) => TOO_MANY,
-        Ok(Hinted::Unknown) => UNKNOWN_STREAM,
+        Ok(Some(Hinted::Done)) => DONE,
+        Ok(Some(Hinted::TooMany)) => TOO_MANY,
+        Ok(Some(Hinted::Unknown) | None) => UNKNOWN_STREAM,
         Err(_) => {
             count(Counter::Panic);
             UNKNOWN_STREAM

@@ -3,7 +3,7 @@
 //! The C library's clock reads the counter only when all earlier loads are done, which costs a launch 100 ns each time in place of 20
 //! (*H100*). Here nothing is waited for. The watcher compares counter and clock now and then, and a time is that of the last comparison
 //! and the ticks since. Where that says nothing, the clock is read: no comparison so far or for long, a counter that was reset, a
-//! kernel that does not trust the counter.
+//! kernel that does not trust the counter. A counter that says nothing is not read: a program may forbid that to itself.
 //!
 //! ```text
 //!   anchor (ticks, ns) ----- 1 to 10 ms ----- anchor ---- ticks of a launch: ns + rate * ticks since
@@ -41,7 +41,7 @@ struct Counter {
     version: AtomicU64,
     ticks: AtomicU64,
     ns: AtomicU64,
-    /// Nanoseconds of a tick, with [`FRACTION`]; 0 as long as it is not known.
+    /// Nanoseconds of a tick, with [`FRACTION`]; 0 as long as it is not known, and so for good of a counter that is not trusted.
     rate: AtomicU64,
 }
 
@@ -56,12 +56,14 @@ fn time_of(ticks: u64, rate: u64) -> Nanos {
 /// difference of two comparisons.
 #[inline]
 pub(super) fn now() -> Option<Nanos> {
-    COUNTER.at(read())
+    COUNTER.at(read)
 }
 
+/// Called only where the kernel takes its own time from the counter.
 #[inline]
 fn read() -> u64 {
-    // SAFETY: without a precondition; programs that forbid it to themselves have no clock either.
+    // SAFETY: the counter is read without a precondition, unless the program forbids that to itself (`PR_SET_TSC`). Then the C library's
+    // clock, which reads the counter there, is forbidden as well.
     unsafe { _rdtsc() }
 }
 
@@ -75,17 +77,22 @@ impl Counter {
         }
     }
 
+    /// The time when `read` is called. It is not without a rate.
     #[inline]
-    fn at(&self, ticks: u64) -> Option<Nanos> {
+    fn at(&self, read: impl FnOnce() -> u64) -> Option<Nanos> {
         let version = self.version.load(Ordering::Acquire);
         let (anchor, ns) = (self.ticks.load(Ordering::Relaxed), self.ns.load(Ordering::Relaxed));
         let rate = self.rate.load(Ordering::Relaxed);
+        if rate == 0 {
+            return None;
+        }
+        let ticks = read();
         // Pairs with the fence in `set`.
         fence(Ordering::Acquire);
         let is_whole = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
         // A counter that was reset is behind, which makes a large difference.
         let since = time_of(ticks.wrapping_sub(anchor), rate);
-        (is_whole && rate != 0 && since < LASTS).then(|| Nanos(ns) + since)
+        (is_whole && since < LASTS).then(|| Nanos(ns) + since)
     }
 
     fn set(&self, ticks: u64, ns: u64, rate: u64) {
@@ -124,11 +131,7 @@ impl Comparison {
         if self.last.is_some_and(|(_, last)| clock() < last + COMPARED_EVERY) {
             return;
         }
-        // As long as there is no rate, nothing else tells an interrupted reading.
-        let readings = (0..READINGS).map(|_| (read(), clock(), read()));
-        if let Some((before, at, after)) =
-            readings.min_by_key(|(before, _, after)| after.wrapping_sub(*before))
-        {
+        if let Some((before, at, after)) = shortest_reading(clock) {
             self.compared(&COUNTER, before, at, after);
         }
     }
@@ -156,6 +159,12 @@ impl Comparison {
     }
 }
 
+/// The counter, the clock and the counter again. As long as there is no rate, nothing else tells an interrupted reading.
+fn shortest_reading(clock: impl Fn() -> Nanos) -> Option<(u64, Nanos, u64)> {
+    let readings = (0..READINGS).map(|_| (read(), clock(), read()));
+    readings.min_by_key(|(before, _, after)| after.wrapping_sub(*before))
+}
+
 /// Whether the kernel takes its own time from the counter: it has checked that it is steady, and alike on all processors.
 fn is_trusted() -> bool {
     let source = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -177,13 +186,20 @@ mod tests {
         Comparison { is_trusted: false, last: None, base: None, rate: 0 }
     }
 
+    /// A program may have forbidden it.
+    #[test]
+    fn a_counter_that_is_not_trusted_is_not_read() {
+        let counter = Counter::new();
+        assert_eq!(counter.at(|| panic!("it is read")), None);
+    }
+
     #[test]
     fn ticks_tell_the_time_once_their_rate_is_known() {
         let (counter, mut comparison) = (Counter::new(), untrusted());
         compared(&mut comparison, &counter, [1, 5, 10]);
-        assert_eq!(counter.at(30_000_030), None, "9 ms say too little");
+        assert_eq!(counter.at(|| 30_000_030), None, "9 ms say too little");
         compared(&mut comparison, &counter, [12]);
-        let at = |ns: u64| counter.at(3 * ns + 30).unwrap();
+        let at = |ns: u64| counter.at(|| 3 * ns + 30).unwrap();
         assert_eq!(at(12_000_000), Nanos(12_000_000));
         assert!((Nanos(12_499_999)..=Nanos(12_500_001)).contains(&at(12_500_000)), "{:?}", at(12_500_000));
     }
@@ -192,9 +208,9 @@ mod tests {
     fn ticks_say_nothing_long_after_a_comparison_or_before_it() {
         let (counter, mut comparison) = (Counter::new(), untrusted());
         compared(&mut comparison, &counter, [1, 12]);
-        assert!(counter.at(3 * 100_000_000).is_some());
-        assert_eq!(counter.at(3 * 113_000_000), None);
-        assert_eq!(counter.at(3 * 11_000_000), None, "the counter was reset");
+        assert!(counter.at(|| 3 * 100_000_000).is_some());
+        assert_eq!(counter.at(|| 3 * 113_000_000), None);
+        assert_eq!(counter.at(|| 3 * 11_000_000), None, "the counter was reset");
     }
 
     #[test]
@@ -211,7 +227,7 @@ mod tests {
                 later + 3_000_000 * ms,
             );
         }
-        assert_eq!(counter.at(later + 3_000_000 * 206), None, "the rate is learnt again");
+        assert_eq!(counter.at(|| later + 3_000_000 * 206), None, "the rate is learnt again");
     }
 
     #[test]
@@ -219,7 +235,7 @@ mod tests {
         let (counter, mut comparison) = (Counter::new(), untrusted());
         compared(&mut comparison, &counter, [1, 12]);
         comparison.compared(&counter, 3 * 20_000_000, Nanos::from_millis(20), 3 * 20_010_000);
-        let at = counter.at(3 * 20_000_000 + 30).unwrap();
+        let at = counter.at(|| 3 * 20_000_000 + 30).unwrap();
         assert!((Nanos(19_999_990)..=Nanos(20_000_010)).contains(&at), "{at:?}");
     }
 
@@ -228,13 +244,13 @@ mod tests {
         let (counter, mut comparison) = (Counter::new(), untrusted());
         let clock = super::super::now;
         for _ in 0..3 {
-            let (before, at, after) = (read(), clock(), read());
+            let (before, at, after) = shortest_reading(clock).unwrap();
             comparison.compared(&counter, before, at, after);
             std::thread::sleep(std::time::Duration::from_millis(11));
         }
         // On a busy machine a reading may be interrupted.
         let is_near = |_| {
-            let (earliest, told, latest) = (clock(), counter.at(read()), clock());
+            let (earliest, told, latest) = (clock(), counter.at(read), clock());
             told.is_none_or(|told| {
                 told + Nanos::from_micros(50) > earliest && told < latest + Nanos::from_micros(50)
             })

@@ -17,7 +17,7 @@ fn launched(number: u64) -> Launched {
 
 fn open() -> Journal {
     let journal = Journal::default();
-    journal.open(7, Nanos(3), Standing::Beside);
+    assert!(journal.open(7, Nanos(3), Standing::Beside));
     journal
 }
 
@@ -46,7 +46,7 @@ fn launches_are_collected_in_the_order_in_which_they_entered_once_they_returned(
 fn a_journal_that_is_closed_or_full_takes_none() {
     let journal = Journal::default();
     assert!(journal.look().is_none() && journal.collect().is_none());
-    journal.open(1, Nanos(0), Standing::Beside);
+    assert!(journal.open(1, Nanos(0), Standing::Beside));
     let tickets: Vec<_> = (0..ENTRIES).map(|_| enter(&journal).unwrap()).collect();
     assert!(journal.look().is_none(), "the first would be overwritten");
     tickets.iter().zip(0..).for_each(|(ticket, number)| journal.leave(*ticket, &launched(number)));
@@ -55,7 +55,7 @@ fn a_journal_that_is_closed_or_full_takes_none() {
     let seen = journal.look().unwrap();
     journal.close();
     assert!(journal.enter(seen).is_none() && journal.look().is_none());
-    journal.open(1, Nanos(0), Standing::Beside);
+    assert!(journal.open(1, Nanos(0), Standing::Beside));
     assert!(journal.enter(seen).is_none(), "other things may hold by now");
     assert!(enter(&journal).is_some());
 }
@@ -66,10 +66,11 @@ fn launches_of_a_queue_that_is_gone_are_not_the_next_ones() {
     let [late, returned] = [0; 2].map(|_| enter(&journal).unwrap());
     journal.leave(returned, &launched(1));
     journal.assign();
-    journal.open(8, Nanos(0), Standing::Beside);
+    assert!(!journal.open(8, Nanos(0), Standing::Beside));
     assert!(journal.look().is_none(), "a launch on a stream that was destroyed may still write");
     journal.leave(late, &launched(2));
-    journal.open(8, Nanos(0), Standing::Beside);
+    assert!(!journal.has_news(), "it is no other queue's");
+    assert!(journal.open(8, Nanos(0), Standing::Beside));
     assert_eq!((journal.collect(), journal.pending()), (None, 0));
     assert!(enter(&journal).is_some());
 }
@@ -111,7 +112,7 @@ fn threads_that_launch_while_the_journal_is_opened_and_closed_are_all_known() {
             thread::yield_now();
             collect(&mut seen);
             assert_eq!(journal.word.load(Ordering::SeqCst), entered, "a launch has entered a closed journal");
-            journal.open(1, Nanos(0), Standing::Beside);
+            assert!(journal.open(1, Nanos(0), Standing::Beside));
             thread::sleep(Duration::from_micros(20));
         }
         collect(&mut seen);

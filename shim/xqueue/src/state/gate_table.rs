@@ -109,4 +109,13 @@ impl<D: Device> DeviceGate<D> {
             Stage::Untried | Stage::Tried(_) | Stage::None => None,
         }
     }
+
+    /// The claim that the gate belongs to, or will when its trial is over.
+    pub(super) fn claim(&self) -> Option<ClaimId> {
+        match &self.stage {
+            Stage::There(gate) => Some(gate.claim),
+            Stage::Tried(attempt) => attempt.claim,
+            Stage::Untried | Stage::None => None,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! When gates are open. Behind a gate much may be launched ahead: the gate can keep all of it from other processes.
 //!
 //! Each runtime copy that uses a device has one gate there, for streams of all priorities: they may share hardware queues and
-//! wait for each other. The gate belongs to the claim of the most urgent streams, and is closed while that claim is preempted.
+//! wait for each other. The gate belongs to the process's claim on the most urgent level, and is closed while that claim is preempted.
 //!
 //! Where the device can read memory that it shares with the arbiter (`gate_page.rs`), the arbiter closes the gate. The process
 //! then only keeps the gate open while it must be open, and notes its state.
@@ -11,6 +11,7 @@
 //! meanwhile. So the watcher polls in a process with short kernels, for a time that grows with the number of recent preemptions.
 //! This bounds the processor time that polling takes.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use xsched_sched::{Limit, Nanos};
@@ -143,11 +144,34 @@ impl<D: Device> State<D> {
         self.gates.iter().filter_map(DeviceGate::there).any(|gate| gate.shared.is_none())
     }
 
-    /// The claim that a device's gates belong to: that of the most urgent streams, which is preempted last.
+    /// The claim that a device's gates belong to: that on the most urgent level, which is preempted last. A claim's key does not tell
+    /// it: what the program asks for a stream replaces a priority that the process does not know. Of equals, claims of a process that
+    /// is not in front, it is the claim of the most urgent streams: it comes first when the process is in front.
     pub(super) fn gate_claim(&self, device: u64) -> Option<ClaimId> {
-        let registered = self.registered_on(device);
-        let urgency = |claim: &Claim<D>| (claim.key.hints.priority.unwrap_or(0), claim.key.stream_priority);
-        registered.max_by_key(|(_, claim)| urgency(claim)).map(|(id, _)| id)
+        let urgency =
+            |claim: &Claim<D>| (claim.usual_level().unwrap_or(u8::MAX), Reverse(claim.key.stream_priority));
+        self.registered_on(device).min_by_key(|(_, claim)| urgency(claim)).map(|(id, _)| id)
+    }
+
+    /// Notes the claims' levels. Gates go to other claims if these have become the most urgent.
+    pub(super) fn follow_levels(&mut self) {
+        let is_any_new =
+            self.claims.iter_mut().fold(false, |is_any, (_, claim)| claim.note_level() || is_any);
+        if !is_any_new {
+            return;
+        }
+        let is_anothers = |gate: &&DeviceGate<D>| {
+            gate.claim().is_some_and(|claim| Some(claim) != self.gate_claim(gate.device))
+        };
+        let devices: Vec<_> = self.gates.iter().filter(is_anothers).map(|gate| gate.device).collect();
+        for device in devices {
+            self.settle_gates(device);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn gate_belongs_to(&self) -> Option<ClaimId> {
+        self.gates.iter().find_map(DeviceGate::there).map(|gate| gate.claim)
     }
 
     fn registered_on(&self, device: u64) -> impl Iterator<Item = (ClaimId, &Claim<D>)> {
@@ -164,7 +188,8 @@ impl<D: Device> State<D> {
         self.is_preempted(gate.claim) && others.any(|(id, _)| !self.is_preempted(id))
     }
 
-    /// Gives a device's gates to the claim that is the most urgent now: a claim was registered, or has lost its registration.
+    /// Gives a device's gates to the claim that is the most urgent now: a claim was registered, has lost its registration, or has
+    /// another level.
     pub(super) fn settle_gates(&mut self, device: u64) {
         let claim = self.gate_claim(device);
         for index in 0..self.gates.len() {
@@ -181,7 +206,7 @@ impl<D: Device> State<D> {
     }
 
     /// The gate for a claim's commands on a runtime's streams. None if it would stay open while the claim is preempted: the most
-    /// urgent streams of the process are then never preempted.
+    /// urgent claim of the process is then never preempted.
     fn gate_for(&self, claim: ClaimId, runtime: RuntimeId) -> Option<&Gate<D::Gate>> {
         let gate = self.gates.find(self.claims.get(claim).key.device, runtime)?.there()?;
         let closes = gate.claim == claim || self.claims.get(gate.claim).is_below();

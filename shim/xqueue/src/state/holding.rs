@@ -123,7 +123,8 @@ impl<D: Device> State<D> {
         self.queues.get(queue)?.last_taken(queue)
     }
 
-    /// Moves a queue to another claim. What it has in flight is pinned: the gates before it belong to the former claim.
+    /// Moves a queue to another claim, with the callers that wait for its admission. What it has in flight is pinned: the gates before it
+    /// belong to the former claim.
     pub(crate) fn move_to_claim(&mut self, id: QueueId, claim: ClaimId) {
         let Some(queue) = self.queues.get_mut(id) else { return };
         let (former, runtime) = (queue.claim(), queue.runtime());
@@ -135,7 +136,7 @@ impl<D: Device> State<D> {
             self.may_be_pinned = true;
         }
         queue.journal().close();
-        let pending = queue.journal().counted();
+        let (pending, waiting) = (queue.journal().counted(), queue.waiting_callers());
         self.add_gate(claim, runtime);
         if let Some(queue) = self.queues.get_mut(id) {
             queue.set_claim(claim);
@@ -144,9 +145,11 @@ impl<D: Device> State<D> {
         if let Some(former) = former {
             self.claims.get_mut(former).queue_gone(now());
             self.claims.get_mut(former).launch_at_once(pending, 0);
+            self.claims.get_mut(former).callers_wait_no_more(waiting);
         }
         self.claims.get_mut(claim).queue_created(now());
         self.claims.get_mut(claim).launch_at_once(0, pending);
+        self.callers_wait(claim, waiting);
         self.apply_limit(id);
         self.report_use(id);
     }

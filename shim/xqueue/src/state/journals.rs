@@ -54,7 +54,10 @@ impl<D: Device> State<D> {
             Standing::Below { .. } | Standing::Beside => {
                 // It may be open for other terms.
                 journal.close();
-                journal.open(name, queue.flight().marker_due(now, self.marked_later()), standing);
+                let marker_due = queue.flight().marker_due(now, self.marked_later());
+                if !journal.open(name, marker_due, standing) {
+                    return;
+                }
             }
         }
         journal.note_duration(class, queue.flight().expected(class));

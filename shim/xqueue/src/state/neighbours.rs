@@ -15,9 +15,10 @@ impl<D: Device> State<D> {
         self.claims.take_has_new_state()
     }
 
-    /// Notes the claims' admission states, and preemptions since the last look. This comes before completions are noted: the time
+    /// Notes the claims' levels and admission states, and preemptions since the last look. This comes before completions are noted: the time
     /// in which a preemption kept a command from the device is not that command's.
     pub(crate) fn update_admission_states(&mut self) {
+        self.follow_levels();
         let changes = self.claims.update_states();
         for change in &changes {
             self.close_journals_of(change.claim);

@@ -7,7 +7,7 @@ use xsched_sched::Nanos;
 use crate::claim::{Claim, Work};
 use crate::clock::now;
 use crate::device::Device;
-use crate::ids::{ClaimId, QueueId};
+use crate::ids::{ClaimId, QueueId, Source};
 use crate::queue::Queue;
 use crate::registration::{AdmissionState, Registration};
 use crate::state::State;
@@ -50,17 +50,41 @@ impl<D: Device> State<D> {
         !queue.is_next_held() && queue.first().is_some_and(|first| self.are_launched(&first.after))
     }
 
-    /// A caller begins to wait for the claim's admission; false: its wait is over.
-    pub(crate) fn caller_waits(&mut self, claim: ClaimId, waits: bool) {
+    /// A caller begins to wait for a source's admission. It waits for the claim that the source has, also when a queue goes to another.
+    pub(crate) fn caller_waits(&mut self, source: Source) {
+        if let Source::Queue(queue) = source
+            && let Some(queue) = self.queues.get_mut(queue)
+        {
+            queue.caller_waits();
+        }
+        if let Some(claim) = self.claim_of_source(source) {
+            self.callers_wait(claim, 1);
+        }
+    }
+
+    /// A caller's wait for a source's admission is over. If a queue is gone, so are its callers.
+    pub(crate) fn caller_waits_no_more(&mut self, source: Source) {
+        let claim = self.claim_of_source(source);
+        if let Source::Queue(queue) = source
+            && let Some(queue) = self.queues.get_mut(queue)
+        {
+            queue.caller_waits_no_more();
+        }
+        if let Some(claim) = claim {
+            self.claims.get_mut(claim).callers_wait_no_more(1);
+        }
+    }
+
+    /// More callers wait for a claim's admission.
+    pub(super) fn callers_wait(&mut self, claim: ClaimId, callers: usize) {
+        if callers == 0 {
+            return;
+        }
         self.close_journals_of(claim);
         let claim = self.claims.get_mut(claim);
-        if waits {
-            claim.caller_waits();
-            if claim.admission_state() != AdmissionState::Alone {
-                claim.has_work_now(now());
-            }
-        } else {
-            claim.caller_waits_no_more();
+        claim.callers_wait(callers);
+        if claim.admission_state() != AdmissionState::Alone {
+            claim.has_work_now(now());
         }
     }
 

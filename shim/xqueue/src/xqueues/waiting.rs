@@ -52,8 +52,8 @@ impl<D: Device> XQueues<D> {
         state.note_wait(queue, 0, demand, since);
         let after: Vec<_> = after.iter().copied().chain(state.last(queue)).collect();
         self.force_if_asked(&mut state, demand, &after);
-        let claim = state.claim_of(queue).filter(|_| demand.treatment.is_counted());
-        let mut state = self.wait_until(state, claim, (Some(queue), &after), |state| {
+        let waiting = Some(Source::Queue(queue)).filter(|_| demand.treatment.is_counted());
+        let mut state = self.wait_until(state, waiting, (Some(queue), &after), |state| {
             let may_launch = || {
                 !state.is_suspended_for_caller(queue)
                     && state.may_launch_ahead(Source::Queue(queue), demand.load)
@@ -77,7 +77,7 @@ impl<D: Device> XQueues<D> {
         let since = now();
         let mut state = self.lock();
         self.force_if_asked(&mut state, demand, after);
-        let waiting = claim.filter(|_| demand.treatment.is_counted());
+        let waiting = claim.filter(|_| demand.treatment.is_counted()).map(Source::Unqueued);
         let mut state = self.wait_until(state, waiting, (None, after), |state| {
             let may_launch_ahead = |claim| state.may_launch_ahead(Source::Unqueued(claim), demand.load);
             let may_launch =
@@ -113,11 +113,12 @@ impl<D: Device> XQueues<D> {
         }
     }
 
-    /// Waits until these were launched, and then until `may_launch`. The caller is in a call for the stream of `own`.
+    /// Waits until these were launched, and then until `may_launch`, for the admission of `waiting`. The caller is in a call for the
+    /// stream of `own`.
     fn wait_until<'a>(
         &'a self,
         state: Locked<'a, D>,
-        claim: Option<ClaimId>,
+        waiting: Option<Source>,
         (own, after): (Option<QueueId>, &[Position]),
         may_launch: impl Fn(&State<D>) -> bool,
     ) -> Locked<'a, D> {
@@ -127,15 +128,15 @@ impl<D: Device> XQueues<D> {
         if may_launch(&state) {
             return state;
         }
-        if let Some(claim) = claim {
-            state.caller_waits(claim, true);
+        if let Some(source) = waiting {
+            state.caller_waits(source);
             // If the states have changed since the watcher's last look, the watcher must find that change.
             state.update_admission_states();
             self.wake_watcher();
         }
         state = self.wait_in_place(state, may_launch);
-        if let Some(claim) = claim {
-            state.caller_waits(claim, false);
+        if let Some(source) = waiting {
+            state.caller_waits_no_more(source);
         }
         state
     }

@@ -1,6 +1,6 @@
 //! A process beside others, on a device, an arbiter and a clock of the test's own: nothing happens but what the test says.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -189,6 +189,7 @@ impl Device for Arc<Bench> {
 #[derive(Debug)]
 struct TestArbiter {
     state: Mutex<AdmissionState>,
+    level: AtomicU8,
     is_ready: AtomicBool,
     ready_reports: AtomicUsize,
     idle_reports: AtomicUsize,
@@ -203,6 +204,7 @@ impl TestArbiter {
     fn new(state: AdmissionState) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(state),
+            level: AtomicU8::new(3),
             is_ready: AtomicBool::new(false),
             ready_reports: AtomicUsize::new(0),
             idle_reports: AtomicUsize::new(0),
@@ -252,7 +254,7 @@ impl Registration for TestArbiter {
     }
 
     fn levels(&self) -> (u8, u64) {
-        (3, 1 << 1)
+        (self.level.load(Ordering::SeqCst), 1 << 1)
     }
 
     fn is_ready(&self) -> bool {

@@ -282,6 +282,40 @@ fn a_launch_that_began_before_its_queue_moves_is_its_new_claims() {
     process.tend_until("it is idle", |process| process.arbiter.reports() == (1, 1));
 }
 
+/// A process that destroys a stream while it launches there: that launch, and the process with the next stream, which has the
+/// journal's memory.
+fn with_stranger() -> (JournalledLaunch, Process) {
+    let process = busy();
+    let stranger = process.admit_at_once().expect("nothing keeps it");
+    let status = process.status_of(process.queue);
+    assert!(process.queues.destroy(process.queue));
+    let queue = process.queues.create(0, Some(process.claim), status);
+    (stranger, Process { queue, ..process })
+}
+
+#[test]
+fn a_launch_on_a_stream_that_is_gone_is_not_counted_as_the_next_streams() {
+    let (stranger, process) = with_stranger();
+    assert!(process.launch() && !process.is_open(process.queue));
+    process.queues.finish_at_once(stranger, true);
+    assert_eq!(process.launched_so_far(), 2, "one on each stream under the lock");
+    assert!(process.launch() && process.is_open(process.queue) && process.launches_at_once());
+    assert_eq!(process.launched_so_far(), 4);
+}
+
+#[test]
+fn a_launch_on_a_stream_that_is_gone_and_does_not_return_is_no_work() {
+    let (stranger, process) = with_stranger();
+    assert!(process.launch());
+    process.complete_all();
+    process.clock.advance(Nanos::from_millis(1));
+    process.run_due();
+    process.clock.advance(LINGER);
+    process.run_due();
+    assert_eq!(process.arbiter.reports(), (1, 1));
+    process.queues.finish_at_once(stranger, true);
+}
+
 #[test]
 fn a_journal_that_is_not_used_is_closed() {
     let process = busy();

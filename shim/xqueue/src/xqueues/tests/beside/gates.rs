@@ -264,9 +264,9 @@ fn a_claim_without_a_gate_to_close_is_not_polled() {
 }
 
 /// Streams of another priority of the process, on the same device.
-struct Others {
-    arbiter: Arc<TestArbiter>,
-    claim: ClaimId,
+pub(super) struct Others {
+    pub(super) arbiter: Arc<TestArbiter>,
+    pub(super) claim: ClaimId,
     queue: QueueId,
 }
 
@@ -275,7 +275,7 @@ impl Others {
         Self::with_key(process, ClaimKey::new(1, stream_priority), arbiter)
     }
 
-    fn with_key(process: &Process, key: ClaimKey, arbiter: Arc<TestArbiter>) -> Self {
+    pub(super) fn with_key(process: &Process, key: ClaimKey, arbiter: Arc<TestArbiter>) -> Self {
         let claim = process.queues.claim(key);
         process.queues.register(claim, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
         let queue = process.queues.create(0, Some(claim), status());
@@ -283,7 +283,7 @@ impl Others {
         Self { arbiter, claim, queue }
     }
 
-    fn launch(&self, process: &Process) -> bool {
+    pub(super) fn launch(&self, process: &Process) -> bool {
         process.launch_on(self.queue, WORK)
     }
 }

@@ -59,3 +59,53 @@ fn a_queue_goes_to_another_claim_with_what_it_has() {
     process.complete_all();
     process.tend_until("the other one is idle", |_| arbiter.reports() == (1, 1));
 }
+
+/// A preempted process, a claim that is preempted as well, and its arbiter.
+fn with_another_claim() -> (Process, ClaimId, Arc<TestArbiter>) {
+    let process = Process::new(PREEMPTED);
+    let hints = QueueHints { priority: Some(7), ..QueueHints::NONE };
+    let other = process.queues.claim(ClaimKey { hints, ..ClaimKey::new(1, 0) });
+    let arbiter = TestArbiter::new(PREEMPTED);
+    process.queues.register(other, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+    (process, other, arbiter)
+}
+
+/// A thread that waits in place, and then launches. Whether it had a queue to launch for.
+fn waits_in_place(process: &Process) -> thread::JoinHandle<bool> {
+    let (clock, queues, queue) = (process.clock.clone(), Arc::clone(&process.queues), process.queue);
+    let waiting = thread::spawn(move || {
+        clock.enter();
+        queues.wait_for_admission(queue, &[], WORK).map(|begun| queues.finish(begun, true)).is_some()
+    });
+    wait_for("it waits", || process.arbiter.reports() == (1, 0));
+    waiting
+}
+
+/// The claim that it waited for first would keep others waiting, and that for which it waits would never get a slice.
+#[test]
+fn a_caller_that_waits_while_its_queue_goes_to_another_claim_waits_for_that_one() {
+    let (process, other, arbiter) = with_another_claim();
+    let waiting = waits_in_place(&process);
+    process.queues.move_to_claim(process.queue, other);
+    assert_eq!(arbiter.reports(), (1, 0));
+    process.tend_until("the former claim is idle", |process| process.arbiter.reports() == (1, 1));
+    process.arbiter.decide(BELOW);
+    process.run_due();
+    assert_eq!((process.arbiter.reports(), arbiter.reports()), ((1, 1), (1, 0)));
+    arbiter.decide(BELOW);
+    process.run_due();
+    assert!(waiting.join().unwrap());
+    process.complete_all();
+    process.tend_until("no one waits any more", |_| arbiter.reports() == (1, 1));
+    assert!(process.queues.is_unconcerned());
+}
+
+#[test]
+fn a_caller_that_waits_while_its_queue_goes_waits_for_no_claim() {
+    let (process, ..) = with_another_claim();
+    let waiting = waits_in_place(&process);
+    assert!(process.queues.destroy(process.queue));
+    assert!(!waiting.join().unwrap());
+    process.tend_until("its claim is idle", |process| process.arbiter.reports() == (1, 1));
+    assert!(process.queues.is_unconcerned());
+}

@@ -1,6 +1,8 @@
 //! Gates that the arbiter closes by itself.
 
+use super::gates::Others;
 use super::*;
+use crate::ids::QueueHints;
 
 pub(super) fn arbiter(state: AdmissionState) -> Arc<TestArbiter> {
     let page = Some(Arc::new(GatePage::for_tests(GATE_ALLOWED)));
@@ -162,4 +164,57 @@ fn it_opens_for_good_when_the_process_ends_or_the_device_is_reset() {
         process.run_due();
         assert!(is_kept_open(&process));
     }
+}
+
+/// A process whose claim is on this level, and a claim on another for which the program asks a priority.
+fn on_levels(usual: u8, hinted: u8) -> (Process, Others) {
+    let process = process();
+    process.arbiter.level.store(usual, Ordering::SeqCst);
+    let hints = QueueHints { priority: Some(0), ..QueueHints::NONE };
+    let page = arbiter(BELOW);
+    page.level.store(hinted, Ordering::SeqCst);
+    let hinted = Others::with_key(&process, ClaimKey { hints, ..ClaimKey::new(1, 0) }, page);
+    process.make_gates();
+    (process, hinted)
+}
+
+/// Whether what is behind the gate stops when this arbiter preempts its claim, and no other does. None is preempted afterwards.
+fn is_the_gate_of(process: &Process, claim: ClaimId, arbiter: &TestArbiter) -> bool {
+    arbiter.decide(PREEMPTED);
+    let is_closed = !arbiter.page.as_ref().unwrap().is_open();
+    arbiter.decide(BELOW);
+    is_closed && process.queues.lock().gate_belongs_to() == Some(claim)
+}
+
+/// The other claim's priority is that of the process, which no hint of its own says.
+#[test]
+fn a_gate_stops_nothing_of_the_claim_on_the_most_urgent_level_whatever_the_other_claim_asks() {
+    let (process, hinted) = on_levels(1, 2);
+    assert!(process.launch() && hinted.launch(&process));
+    assert_eq!(process.bench.gated.load(Ordering::SeqCst), 2);
+    hinted.arbiter.decide(PREEMPTED);
+    assert!(is_the_gate_of(&process, process.claim, &process.arbiter), "before the process has looked");
+    process.run_due();
+    assert!(process.launch(), "nor does it stop");
+    assert!(is_the_gate_of(&process, process.claim, &process.arbiter));
+}
+
+#[test]
+fn a_gate_follows_the_order_of_levels_but_no_slice_against_starvation() {
+    let (process, hinted) = on_levels(1, 2);
+    let set_level = |arbiter: &TestArbiter, level| {
+        arbiter.level.store(level, Ordering::SeqCst);
+        process.run_due();
+        process.make_gates();
+        process.run_due();
+    };
+    let is_usuals = || is_the_gate_of(&process, process.claim, &process.arbiter);
+    set_level(&hinted.arbiter, 0);
+    assert!(is_usuals(), "the slice passes");
+    set_level(&hinted.arbiter, 3);
+    assert!(is_usuals());
+    set_level(&process.arbiter, 4);
+    assert!(!is_usuals() && is_the_gate_of(&process, hinted.claim, &hinted.arbiter));
+    set_level(&process.arbiter, 3);
+    assert!(is_usuals(), "of equals it is the first one's");
 }
