@@ -2,7 +2,7 @@
  *
  *     client MODE [hip LIBRARY] [cuda LIBRARY]
  *
- * MODE is `stay` (until the end of standard input), `ask` (for a priority and a deadline, then as `stay`), `fork` and `fork-again`
+ * MODE is `stay` (until the end of standard input), `ask` (for a priority, then as `stay`), `fork` and `fork-again`
  * (without memory; the second has forked before), or `plugin` with a LIBRARY that is loaded and closed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -90,8 +90,7 @@ int main(int count, char **arguments) {
         return 0;
     }
     int priority = 40;
-    uint64_t deadline_us = 20000;
-    if (!strcmp(mode, "ask") && (xsched_hint_priority(&priority) || xsched_hint_deadline(&deadline_us))) return 1;
+    if (!strcmp(mode, "ask") && xsched_hint_priority(&priority)) return 1;
     while (getchar() != EOF) {}
     return 0;
 }

@@ -1,13 +1,15 @@
 """A process with a stand-in for the shim: it speaks the controller's protocol, controlled by its standard input.
 
 Each line is a command; its answer is a line of JSON. Only the client's side of the protocol is here. The layout of packets
-and of the arbiter page is that of xsched_abi::wire and xsched_abi::arbiter.
+and of the arbiter page is that of xsched_protocol::wire and xsched_protocol::arbiter_page.
 """
 
 import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, sys, time
 
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 SETTINGS = 12
+# The runtime that its shim is for.
+HIP = 1
 ORIGIN_NAME, ORIGIN_USAGE, OWN_ORIGIN = 13, 14, 1 << 31
 REPORTS = {"join": 1, "ready": 2, "idle": 3, "expire": 4, "check": 5, "close": 6}
 BLOCKS = 8 * 64
@@ -27,7 +29,7 @@ class Process:
         self.socket.connect(self.path)
         token = bytes.fromhex(token or os.environ.get("XSCHED_TOKEN", "00" * 16))
         hints, priority = (0, 0) if priority in (None, "-") else (1, int(priority))
-        packet = struct.pack("=IIQIiII16sQ", HELLO, WIRE, PAGE, hints, priority, 0, 0, token, 0)
+        packet = struct.pack("=IIQIiII16sQII", HELLO, WIRE, PAGE, hints, priority, 0, 0, token, 0, HIP, 0)
         self.socket.send(packet)
         return self.receive()
 

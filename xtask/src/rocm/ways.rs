@@ -204,7 +204,7 @@ impl Stage {
                 .ok()?;
             let list: Value = serde_json::from_slice(&list.stdout).ok()?;
             let claims =
-                list["processes"].as_array()?.iter().filter_map(|process| process["claims"].as_array());
+                list["processes"].as_array()?.iter().filter_map(|process| process["queues"].as_array());
             Some(claims.filter(|claims| !claims.is_empty()).count() >= 2)
         };
         while !has_ended.load(Ordering::Relaxed) {
