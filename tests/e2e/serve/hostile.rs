@@ -158,7 +158,7 @@ fn malformed_packets_end_only_their_connection() {
         assert_eq!(hostile.ask(&format!("raw {hello}"))["refused"], 1);
     }
     // A second greeting, and a malformed packet after a valid greeting.
-    for packet in ["07", &format!("01000000{}", "00".repeat(52))] {
+    for packet in ["07", &format!("01000000{}", "00".repeat(60))] {
         hostile.ask("connect");
         assert_eq!(hostile.ask(&format!("packet {packet}"))["refused"], 2, "{packet}");
     }
