@@ -3,7 +3,7 @@
 //! The C library ends the process if it cannot note the destructor of a thread's variable. A key that cannot be had is only an error.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What is to be done when threads end that have something to give back.
@@ -19,11 +19,11 @@ impl ThreadEnd {
         Self { key: AtomicU32::new(0), ended }
     }
 
-    /// Notes something for the calling thread, which must not be null. False if that is not possible.
+    /// Notes something for the calling thread. False if that is not possible.
     #[must_use]
-    pub fn note(&self, what: *const c_void) -> bool {
+    pub fn note(&self, what: NonNull<c_void>) -> bool {
         // SAFETY: a key of the shim's own.
-        self.key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, what) == 0 })
+        self.key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, what.as_ptr()) == 0 })
     }
 
     /// Nothing is noted for the calling thread any more.

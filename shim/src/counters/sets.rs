@@ -12,7 +12,7 @@
 
 use std::arch::asm;
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use xsched_preload::memory;
@@ -136,7 +136,7 @@ fn claim() -> Option<&'static CounterSet> {
     }
     words.has_asked_for_counters.store(true, Ordering::Relaxed);
     let set = FREE.pop().or_else(made)?;
-    if !END.note(ptr::from_ref(set).cast()) {
+    if !END.note(NonNull::from(set).cast()) {
         FREE.push(set);
         return None;
     }

@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::ptr;
+use std::num::NonZero;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xsched_protocol::verdict::VERDICT_SLOTS;
@@ -38,7 +39,7 @@ pub fn own() -> Option<usize> {
         Own::Ended => None,
         Own::Unknown => {
             let slot = take()?;
-            if !END.note(ptr::without_provenance(slot + 1)) {
+            if !END.note(NonNull::without_provenance(NonZero::<usize>::MIN.saturating_add(slot))) {
                 leave(slot);
                 return None;
             }
