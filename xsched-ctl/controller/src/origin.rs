@@ -96,6 +96,20 @@ pub(crate) struct Newcomer {
     pub(crate) caller: Caller,
 }
 
+#[cfg(test)]
+impl Newcomer {
+    /// A process with this shim, which is for HIP.
+    fn with_shim(pid: u32, shim: FileId) -> Self {
+        let (party, runtime, caller) = (Party::User(0), Runtime::Hip, Caller::default());
+        Self { key: 7, pid, tgid: pid, party, shim, runtime, caller }
+    }
+
+    /// One that need not exist.
+    fn made_up() -> Self {
+        Self::with_shim(1, FileId { device_major: 1, device_minor: 2, inode: 3, generation: None })
+    }
+}
+
 /// A verdict page for a process.
 #[derive(Debug)]
 pub(crate) struct Page {

@@ -7,7 +7,7 @@ use std::mem::transmute;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use xsched_preload::asked::{deadline_us_of, priority_of};
-use xsched_preload::dlsym;
+use xsched_preload::behind::Behind;
 use xsched_xqueue::QueueHints;
 
 use crate::api::{Handle, Named, stream};
@@ -23,6 +23,9 @@ const TOO_MANY: c_int = 2;
 const UNKNOWN_STREAM: c_int = 3;
 
 type HintStream = unsafe extern "C" fn(*mut c_void, *const c_int, *const u64) -> c_int;
+
+/// That of a shim behind this one.
+static BEHIND: Behind = Behind::new(c"xsched_hint_stream");
 
 /// What the program asks for a stream from now on: both null, nothing of its own. A stream that is none of CUDA's may be one of HIP's,
 /// whose shim comes behind this one. So may a null stream in a thread without a context of CUDA's.
@@ -44,10 +47,10 @@ unsafe extern "C" fn xsched_hint_stream(
     };
     let hints = QueueHints { priority: of_priority, deadline_us: of_deadline, ..QueueHints::NONE };
     match ask(stream(handle), hints) {
-        UNKNOWN_STREAM => match dlsym::look_up(libc::RTLD_NEXT, c"xsched_hint_stream") {
+        UNKNOWN_STREAM => match BEHIND.get() {
             // SAFETY: the function of that name in another shim, with the caller's arguments.
-            Some(next) => unsafe {
-                transmute::<*mut c_void, HintStream>(next.as_ptr())(handle, priority, deadline_us)
+            Some(function) => unsafe {
+                transmute::<*mut c_void, HintStream>(function.as_ptr())(handle, priority, deadline_us)
             },
             None => UNKNOWN_STREAM,
         },

@@ -118,8 +118,8 @@ impl Controller {
     /// A process that connects again from the same shim has given up its former connection, whether or not the kernel has noticed.
     fn replace(&mut self, pid: u32, runtime: Runtime) {
         let former = self.of_process(pid).into_iter().find(|id| self.clients[id].runtime == runtime);
-        if let Some((id, client)) = former.and_then(|id| Some((id, self.clients.get(&id)?))) {
-            client.replaced.notify_one();
+        if let Some(id) = former {
+            self.clients[&id].replaced.notify_one();
             self.leave(id);
         }
     }

@@ -91,10 +91,6 @@ mod tests {
     use tokio::sync::watch;
     use xsched_abi::ChainEnd;
     use xsched_chains::{Chain, Label};
-    use xsched_control_api::peer::Party;
-    use xsched_protocol::probe::Runtime;
-    use xsched_rules::Caller;
-    use xsched_symbols::FileId;
 
     use super::super::Newcomer;
     use super::super::numbered::Numbered;
@@ -103,16 +99,7 @@ mod tests {
 
     #[test]
     fn file_names_of_a_process_cannot_control_the_terminal() {
-        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer {
-            key: 7,
-            pid: 1,
-            tgid: 1,
-            party: Party::User(0),
-            shim,
-            runtime: Runtime::Hip,
-            caller: Caller::default(),
-        };
+        let newcomer = Newcomer::made_up();
         let mut client = Client::new(newcomer, &Arc::default());
         let frame =
             xsched_chains::Frame { library: "lib\x1b[2J.so".into(), name: Some("f\ng".into()), address: 0 };

@@ -232,19 +232,7 @@ mod tests {
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
         let rules = rules("[[rule]]\ncgroup = '/batch'\naction = 'passthrough'");
         let caller = |cgroup: &str| Caller { cgroups: vec![cgroup.to_owned()], ..Caller::default() };
-        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let mut client = Client::new(
-            Newcomer {
-                key: 7,
-                pid: 1,
-                tgid: 1,
-                party: Party::User(0),
-                shim,
-                runtime: Runtime::Hip,
-                caller: caller("/online"),
-            },
-            &rules,
-        );
+        let mut client = Client::new(Newcomer { caller: caller("/online"), ..Newcomer::made_up() }, &rules);
         let key = VerdictKey { chain: 1, subject: 0 };
         let told = client.answer(key, chain(&["libapp.so"]), &mut numbered);
         assert_eq!(Verdict(told.verdict).action(), Some(Action::Schedule));
@@ -257,16 +245,7 @@ mod tests {
     #[test]
     fn verdicts_for_which_there_is_no_time_are_forgotten() {
         let mut numbered = Numbered::new(watch::channel(Vec::new()).0, RuleNames::new());
-        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer {
-            key: 7,
-            pid: 1,
-            tgid: 1,
-            party: Party::User(0),
-            shim,
-            runtime: Runtime::Hip,
-            caller: Caller::default(),
-        };
+        let newcomer = Newcomer::made_up();
         let mut client = Client::new(newcomer, &Arc::default());
         for number in 0..100 {
             client.answer(VerdictKey { chain: number, subject: 0 }, chain(&["libapp.so"]), &mut numbered);
@@ -282,16 +261,7 @@ mod tests {
         let called = rule_names.subscribe();
         let mut numbered = Numbered::new(names, rule_names);
         let rule = "name = 'first'\noutermost = 'libapp.so'\naction = 'passthrough'";
-        let shim = FileId { device_major: 1, device_minor: 2, inode: 3, generation: None };
-        let newcomer = Newcomer {
-            key: 7,
-            pid: 1,
-            tgid: 1,
-            party: Party::User(0),
-            shim,
-            runtime: Runtime::Hip,
-            caller: Caller::default(),
-        };
+        let newcomer = Newcomer::made_up();
         let mut client = Client::new(newcomer, &rules(&format!("[[rule]]\n{rule}")));
         let key = VerdictKey { chain: 1, subject: 0 };
         let first = client.answer(key, chain(&["libwrapper.so", "libapp.so"]), &mut numbered);

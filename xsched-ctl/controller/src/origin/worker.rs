@@ -430,9 +430,7 @@ mod tests {
 
     use rustix::event::{EventfdFlags, eventfd};
     use tokio::sync::{oneshot, watch};
-    use xsched_control_api::peer::Party;
-    use xsched_protocol::{probe::Runtime, verdict::CLASSIFY_SYMBOL};
-    use xsched_rules::Caller;
+    use xsched_protocol::verdict::CLASSIFY_SYMBOL;
     use xsched_symbols::{MappedFunction, find_function};
 
     use super::super::rule_names::RuleNames;
@@ -471,12 +469,10 @@ mod tests {
 
         let mut worker = worker();
         let (reply, mut page) = oneshot::channel();
-        let (party, caller) = (Party::User(0), Caller::default());
-        let newcomer = Newcomer { key: 1, pid, tgid: pid, party, shim, runtime: Runtime::Hip, caller };
-        worker.handle(Order::Join(Box::new(newcomer), reply));
+        worker.handle(Order::Join(Box::new(Newcomer::with_shim(pid, shim)), reply));
         page.try_recv().unwrap().unwrap();
         assert!(worker.processes.process(pid).is_some());
-        worker.handle(Order::Leave(1));
+        worker.handle(Order::Leave(7));
         child.kill().unwrap();
         child.wait().unwrap();
         worker.pump();
