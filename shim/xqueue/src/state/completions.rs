@@ -201,9 +201,13 @@ impl<D: Device> State<D> {
 
     /// Whether a claim has anything in flight, deferred, or about to be launched.
     pub(super) fn has_work(&self, id: ClaimId) -> bool {
+        self.is_waited_for(id) || self.is_any_launched(id)
+    }
+
+    /// Whether a claim has anything in flight or about to be launched.
+    pub(super) fn is_any_launched(&self, id: ClaimId) -> bool {
         let claim = self.claims.get(id);
-        self.is_waited_for(id)
-            || claim.is_launching()
+        claim.is_launching()
             || !claim.unqueued().is_empty()
             || self.queues.busy_of_claim(id).any(|queue| !queue.flight().is_empty())
     }

@@ -96,10 +96,7 @@ impl<D: Device> State<D> {
 
     pub(super) fn apply_limits(&mut self) {
         for id in self.queue_ids() {
-            let limit = self.queues.get(id).map(|queue| self.limit_of_queue(queue));
-            if let Some((queue, limit)) = self.queues.get_mut(id).zip(limit) {
-                queue.flight_mut().set_limit(limit);
-            }
+            self.apply_limit(id);
         }
         for claim in self.claims.ids() {
             let limit = self.unqueued_limit_of(claim);

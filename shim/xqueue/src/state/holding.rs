@@ -152,6 +152,9 @@ impl<D: Device> State<D> {
         self.callers_wait(claim, waiting);
         self.apply_limit(id);
         self.report_use(id);
+        if self.is_any_launched(claim) {
+            self.report_work(claim);
+        }
     }
 
     /// Limits what a queue may have launched ahead even without other processes: the program may suspend the queue at any time.
@@ -201,10 +204,14 @@ impl<D: Device> State<D> {
         queue.own_limit().filter(|_| !is_controllers).unwrap_or(limit)
     }
 
-    fn apply_limit(&mut self, id: QueueId) {
+    /// Limits a queue anew. A journal that is open for what the former limit left, or for a gate that may be gone, is closed.
+    pub(super) fn apply_limit(&mut self, id: QueueId) {
         let limit = self.queues.get(id).map(|queue| self.limit_of_queue(queue));
         if let Some((queue, limit)) = self.queues.get_mut(id).zip(limit) {
             queue.flight_mut().set_limit(limit);
+            if queue.journal().is_below() {
+                queue.journal().close();
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::clock::now;
 use crate::device::Device;
 use crate::ids::{ClaimId, QueueId, Source};
 use crate::queue::Queue;
-use crate::registration::{AdmissionState, Registration};
+use crate::registration::Registration;
 use crate::state::State;
 
 impl<D: Device> State<D> {
@@ -25,10 +25,15 @@ impl<D: Device> State<D> {
     pub(super) fn report_use(&mut self, queue: QueueId) {
         let Some(known) = self.queues.get(queue) else { return };
         let is_counted = known.first().is_some_and(|first| first.demand.treatment.is_counted());
-        let claim = known.claim().filter(|_| is_counted && self.has_use(known));
-        if let Some(claim) = claim.map(|claim| self.claims.get_mut(claim))
-            && claim.admission_state() != AdmissionState::Alone
-        {
+        if let Some(claim) = known.claim().filter(|_| is_counted && self.has_use(known)) {
+            self.report_work(claim);
+        }
+    }
+
+    /// Reports a claim ready, unless it is alone: it has work now.
+    pub(super) fn report_work(&mut self, claim: ClaimId) {
+        let claim = self.claims.get_mut(claim);
+        if !claim.is_alone() {
             claim.has_work_now(now());
         }
     }
@@ -81,11 +86,8 @@ impl<D: Device> State<D> {
             return;
         }
         self.close_journals_of(claim);
-        let claim = self.claims.get_mut(claim);
-        claim.callers_wait(callers);
-        if claim.admission_state() != AdmissionState::Alone {
-            claim.has_work_now(now());
-        }
+        self.claims.get_mut(claim).callers_wait(callers);
+        self.report_work(claim);
     }
 
     /// When the first claim without work may report idle.

@@ -112,6 +112,23 @@ fn without_a_gate_each_launch_takes_the_lock() {
     assert!(process.launch_under_the_lock(WORK) && !process.launch_at_once(WORK));
 }
 
+/// The arbiter then stops nothing on the device.
+#[test]
+fn launches_take_the_lock_as_soon_as_the_gate_is_gone() {
+    let ends: [fn(&Process); 3] = [
+        |process| process.queues.use_gates(false),
+        |process| process.queues.use_queue_gates(process.queue, false),
+        |process| process.queues.retire_gates(RuntimeId(0)),
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let process = known();
+        assert!(process.launch_under_the_lock(WORK) && process.launch_at_once(WORK), "{number}");
+        end(&process);
+        assert!(!process.launch_at_once(WORK), "{number}");
+        assert!(process.launch_under_the_lock(WORK) && !process.launch_at_once(WORK), "{number}");
+    }
+}
+
 /// Commands of a millisecond, of which as many are launched as may be.
 #[test]
 fn more_is_ahead_of_a_gate_that_the_arbiter_closes() {

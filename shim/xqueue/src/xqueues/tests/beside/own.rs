@@ -60,6 +60,38 @@ fn a_queue_goes_to_another_claim_with_what_it_has() {
     process.tend_until("the other one is idle", |_| arbiter.reports() == (1, 1));
 }
 
+/// Another claim of the process, which is known to be beside others.
+fn with_claim_beside(process: &Process) -> (ClaimId, Arc<TestArbiter>) {
+    let other = process.queues.claim(ClaimKey::new(1, 1));
+    let arbiter = TestArbiter::new(AdmissionState::Beside);
+    process.queues.register(other, Some(Arc::clone(&arbiter) as Arc<dyn Registration>));
+    process.run_due();
+    (other, arbiter)
+}
+
+/// Until it reports, the arbiter preempts no one for it and charges it nothing.
+#[test]
+fn what_a_queue_has_in_flight_is_work_of_the_claim_that_it_goes_to() {
+    let process = Process::new(BELOW);
+    assert!(process.launch());
+    let (other, arbiter) = with_claim_beside(&process);
+    process.queues.move_to_claim(process.queue, other);
+    assert_eq!(arbiter.reports(), (1, 0));
+    process.tend_until("the former claim is idle", |process| process.arbiter.reports() == (1, 1));
+    assert_eq!(arbiter.reports(), (1, 0), "its work is not done");
+    process.complete_all();
+    process.tend_until("the other one is idle", |_| arbiter.reports() == (1, 1));
+}
+
+#[test]
+fn a_queue_without_work_reports_none_where_it_goes() {
+    let process = Process::new(BELOW);
+    let (other, arbiter) = with_claim_beside(&process);
+    process.queues.move_to_claim(process.queue, other);
+    process.run_due();
+    assert_eq!((process.arbiter.reports(), arbiter.reports()), ((0, 0), (0, 0)));
+}
+
 /// A preempted process, a claim that is preempted as well, and its arbiter.
 fn with_another_claim() -> (Process, ClaimId, Arc<TestArbiter>) {
     let process = Process::new(PREEMPTED);
