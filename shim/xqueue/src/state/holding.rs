@@ -204,7 +204,7 @@ impl<D: Device> State<D> {
         queue.own_limit().filter(|_| !is_controllers).unwrap_or(limit)
     }
 
-    /// Limits a queue anew. A journal that is open for what the former limit left, or for a gate that may be gone, is closed.
+    /// Sets the limit of a queue again. A journal that is open for what the former limit left, or for a gate that may be gone, is closed.
     pub(super) fn apply_limit(&mut self, id: QueueId) {
         let limit = self.queues.get(id).map(|queue| self.limit_of_queue(queue));
         if let Some((queue, limit)) = self.queues.get_mut(id).zip(limit) {
