@@ -76,7 +76,7 @@ impl Finishing {
         let (hurry, hurried) = oneshot::channel();
         let impatience = async {
             if hurried.await.is_err() {
-                pending().await
+                pending::<()>().await;
             }
         };
         Self { future: Box::pin(session.finish(impatience)), hurry: Some(hurry) }
