@@ -1,7 +1,10 @@
 //! Losses are counted: calls made are calls recorded plus calls lost.
 
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use aya::maps::{HashMap, Map, MapData};
 use serde_json::Value;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
@@ -18,6 +21,43 @@ if sys.argv[2] == 'stops': os.kill(os.getppid(), signal.SIGSTOP)
 for _ in range(20000): hip.hipStreamQuery(None)
 os.kill(os.getppid(), signal.SIGCONT)
 ";
+
+/// The calls in progress of a process that ends are found by their keys, while other processes call.
+#[needs(ROOT)]
+fn keys_of_a_map_are_all_found_while_others_come_and_go() {
+    const THERE: u64 = 1000;
+    const COMING: u64 = 2000;
+    let fd = xsched_bpf::sys::create_lru_map(8, 8, 1 << 16).unwrap();
+    let open = || -> HashMap<MapData, u64, u64> {
+        let data = MapData::from_fd(fd.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        Map::LruHashMap(data).try_into().unwrap()
+    };
+    let mut map = open();
+    (0..THERE).for_each(|key| map.insert(key, 0, 0).unwrap());
+    let is_over = AtomicBool::new(false);
+    let rounds: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        for thread in 1..=3 {
+            let (mut map, is_over) = (open(), &is_over);
+            scope.spawn(move || {
+                for key in (thread * COMING..(thread + 1) * COMING).cycle() {
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    map.insert(key, 0, 0).unwrap();
+                    map.remove(&key).unwrap();
+                }
+            });
+        }
+        let rounds = (0..100).map(|_| xsched_bpf::keys(&map)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        rounds
+    });
+    for (round, keys) in rounds.iter().enumerate() {
+        let there = keys.iter().filter(|key| **key < THERE).count();
+        assert_eq!(there as u64, THERE, "round {round}");
+    }
+    assert!(rounds.iter().any(|keys| keys.len() as u64 > THERE), "others were there");
+}
 
 #[needs(ROOT)]
 fn every_call_lost_from_a_small_ring_is_counted() {

@@ -207,6 +207,26 @@ timeout 1 cat "$1/silent/libamdhip64.so.6"; exec "$2" --launches 20"#;
     assert!(!outcome.stderr.contains("first calls may be missing"), "{}", outcome.stderr);
 }
 
+/// Descriptors of all processes are looked at where the driver's functions cannot be traced by themselves.
+#[needs(ROOT, FUSE)]
+fn a_descriptor_of_a_file_system_that_does_not_answer_keeps_no_recording_from_beginning() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("silent")).unwrap();
+    let holds = "import os, time; os.open('silent', os.O_PATH); open('held', 'w'); time.sleep(50)";
+    let line = r#"cd "$1"; python3 -c "$0" silent > said 2>&1 & until grep -q . "$1/said"; do sleep 0.05; done
+python3 -c "$2" & until [ -e "$1/held" ]; do sleep 0.05; done; cat said; wait"#;
+    let mut holder = Command::new("unshare");
+    holder.args(["--mount", "sh", "-c", line, SILENT]).arg(dir.path()).arg(holds);
+    let mut holder = Running::start(holder.process_group(0));
+    holder.wait_for_stdout("mounted");
+    let mut command = xsched_ctl(["trace", "--driver", "auto", "--driver-device", "kfd=/dev/full"]);
+    let mut tracer =
+        Running::start(command.args(["--duration", "1s", "-o"]).arg(dir.path().join("run.perfetto")));
+    tracer.wait_for_stderr("recording ends: 1s have passed");
+    assert_eq!(tracer.finish().code, 0);
+    holder.signal_group(Signal::KILL);
+}
+
 /// A FUSE file system with the files of the second folder, at the first one. It takes longer for each look-up by the tracer than
 /// that has ever waited for a file.
 const SLOW: &str = r"

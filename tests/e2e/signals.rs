@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by its panic")]
 
+use std::fs::File;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -92,6 +94,59 @@ fn a_cpu_limit_ends_the_recording_and_not_the_command() {
     tracer.wait_for_stderr("limit of CPU time is reached (`ulimit -t`); waiting for the command to end");
     tracer.signal(Signal::TERM);
     assert_eq!(tracer.finish().code, 128 + 15);
+}
+
+/// A pipe that is open for reading, and that nobody reads.
+fn unread_pipe(path: &Path) -> File {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+/// Processor time that a process has used so far, in ticks.
+fn processor_time(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit_once(')').unwrap().1;
+    after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// Two signals end a recording, and the third the wait for its output.
+fn ends_by_third(mut tracer: Running, first: Option<Signal>) {
+    // Equal ones could become one.
+    first.into_iter().for_each(|signal| tracer.signal(signal));
+    tracer.signal(Signal::TERM);
+    tracer.wait_for_stderr("Ctrl-C again does not wait for the output");
+    tracer.signal(Signal::INT);
+    let outcome = tracer.finish();
+    assert_eq!(outcome.code, 74, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the rest of the recording is lost"), "{}", outcome.stderr);
+}
+
+#[needs(ROOT)]
+fn an_output_that_nobody_reads_keeps_a_recording_neither_from_signals_nor_from_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut app = Running::start(Command::new(app("vector_add")).args(["--seconds", "170"]));
+    app.wait_for_stdout("ready ");
+    let pid = app.pid().to_string();
+    let trace = |name: &str, options: &[&str]| {
+        let path = dir.path().join(name);
+        let pipe = unread_pipe(&path);
+        let tracer = Running::start(xsched_ctl(["trace", "--pid", &pid, "-o"]).arg(&path).args(options));
+        (pipe, tracer)
+    };
+    let (_pipe, mut tracer) = trace("limited", &["--duration", "2s"]);
+    tracer.wait_for_stderr("recording ends: 2s have passed");
+    ends_by_third(tracer, None);
+
+    let (_pipe, mut tracer) = trace("endless", &[]);
+    tracer.wait_for_stderr("Ctrl-C ends it");
+    let mut used = 0;
+    let is_blocked = std::iter::repeat_with(|| {
+        std::thread::sleep(Duration::from_millis(500));
+        let before = std::mem::replace(&mut used, processor_time(tracer.pid()));
+        before == used
+    });
+    assert!(is_blocked.take(100).any(|is_blocked| is_blocked), "it writes more than a pipe holds");
+    ends_by_third(tracer, Some(Signal::INT));
 }
 
 /// Which signals are blocked, ignored and caught, from `/proc/PID/status`. Those from 32 on are the C library's own.

@@ -10,7 +10,7 @@ use xsched_terminal::{Request, Signals, say};
 use xsched_tracer::{Destination, Recorder, Session, Sink, Targets, check_privileges, find_process};
 
 use crate::cli;
-use crate::ending::Limits;
+use crate::ending::{Finishing, Limits};
 use crate::failure::Failure;
 use crate::pods::{self, Pods};
 use crate::{trace, trace_config};
@@ -52,7 +52,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
                 Request::Interrupt | Request::Terminate => break,
             },
             _ = ticks.tick() => display.show(started.elapsed(), session.recorder(), &pods.borrow(), target),
-            () = limits.wait(&session) => session.pump().await?,
+            worked = limits.work(&mut session) => worked?,
         }
         let notices = session.take_notices();
         if !notices.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: cli::Attach) -> Result<u8, Failure> {
             break;
         }
     }
-    let recorded = session.finish(trace::wait_for_impatience(&mut signals, &limits)).await?;
+    let recorded = Finishing::of(session).wait(&mut signals, &limits).await?;
     display.clear();
     trace::tell(recorded.notices.iter().cloned());
     if let Some(machine) = &recorded.machine {

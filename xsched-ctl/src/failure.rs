@@ -64,6 +64,8 @@ pub(crate) enum Failure {
         #[source]
         cause: io::Error,
     },
+    #[error("the rest of the recording is lost: its output took nothing more")]
+    OutputGivenUp,
     #[error("{}", .cause.of_file(.path))]
     Rules { path: PathBuf, cause: Mistakes },
     #[error(transparent)]
@@ -118,6 +120,10 @@ impl Advice for Failure {
             }
             Self::InputUnreadable { path, cause } => unreadable::hint(path, cause),
             Self::OutputUnwritable { .. } => "give a folder that you may write to".to_owned(),
+            Self::OutputGivenUp => {
+                "read the pipe to its end, or choose a file on this machine with `-o FILE`; what was written up to then loads in Perfetto"
+                    .to_owned()
+            }
             Self::Rules { .. } => "correct these lines; docs/rules.md has an example".to_owned(),
             _ => return None,
         })
@@ -135,6 +141,7 @@ impl Advice for Failure {
             Self::Usage(_) | Self::NoTerminal => ExitCode::Usage,
             Self::InputUnreadable { cause, .. } => unreadable::exit_code(cause),
             Self::OutputUnwritable { .. } => ExitCode::CannotCreate,
+            Self::OutputGivenUp => ExitCode::OutputFailed,
             Self::Rules { .. } => ExitCode::BadData,
             _ => ExitCode::Software,
         }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::future::pending;
 
 use tokio::process::Child;
 use xsched_abi::Counter;
@@ -14,7 +13,7 @@ use xsched_tracer::{
 
 use crate::cli;
 use crate::command::{self, CommandOutput};
-use crate::ending::Limits;
+use crate::ending::{Finishing, Limits};
 use crate::failure::Failure;
 use crate::trace_config;
 
@@ -73,7 +72,7 @@ async fn record_running(
                 Request::Other => {}
                 Request::Interrupt | Request::Terminate => break,
             },
-            () = limits.wait(&session) => session.pump().await?,
+            worked = limits.work(&mut session) => worked?,
         }
         tell(session.take_notices());
         if let Some(reason) = limits.reached(&mut session)? {
@@ -84,18 +83,7 @@ async fn record_running(
             break;
         }
     }
-    Ok(session.finish(wait_for_impatience(signals, &limits)).await?)
-}
-
-/// Until the user does not want to wait for the end of a recording.
-pub(crate) async fn wait_for_impatience(signals: &mut Signals, limits: &Limits) {
-    loop {
-        match signals.next().await {
-            Request::Interrupt | Request::Terminate => return,
-            Request::OutOfTime => limits.out_of_time(),
-            Request::Dump | Request::Other => {}
-        }
-    }
+    Finishing::of(session).wait(signals, &limits).await
 }
 
 /// Records a command from its first instruction to its end, or to a limit.
@@ -118,11 +106,10 @@ async fn record_command(
     };
     let recording = async {
         loop {
-            limits.wait(&session).await;
             if is_dump_wanted.take() {
                 session.dump(SIGNALLED);
             }
-            session.pump().await?;
+            limits.work(&mut session).await?;
             tell(session.take_notices());
             if let Some(reason) = limits.reached(&mut session)? {
                 return Ok::<_, Failure>(reason);
@@ -132,25 +119,27 @@ async fn record_command(
     let outcome = tokio::select! {
         code = end.wait() => {
             let code = code?;
-            return Ok((code, session.finish(wait_for_impatience(end.signals, &limits)).await?));
+            return Ok((code, Finishing::of(session).wait(end.signals, &limits).await?));
         }
         outcome = recording => outcome,
     };
     // The command belongs to the user: it runs on, and this process still waits for it.
-    let recorded = match outcome {
+    match outcome {
         Ok(reason) => {
             say!("recording ends: {reason}; waiting for the command to end");
-            // What a user's Ctrl-C means is decided while the command is waited for.
-            session.finish(pending()).await.map_err(Failure::from)
+            let mut finishing = Finishing::of(session);
+            tokio::select! {
+                recorded = &mut finishing.future => Ok((end.wait().await?, recorded?)),
+                code = end.wait() => Ok((code?, finishing.wait(end.signals, &limits).await?)),
+            }
         }
         Err(failure) => {
             drop(session);
             say!("recording has stopped; waiting for the command to end");
+            end.wait().await?;
             Err(failure)
         }
-    };
-    let code = end.wait().await?;
-    Ok((code, recorded?))
+    }
 }
 
 /// The end of a command, or of the wait for it.

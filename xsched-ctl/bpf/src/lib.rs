@@ -15,7 +15,7 @@ mod written;
 
 pub use counters::{CounterMap, Losses};
 pub use error::{BpfError, load_error};
-pub use maps::{map_fd, processor_count};
+pub use maps::{keys, map_fd, processor_count};
 pub use ring::{Drained, Record, Ring};
 pub use shared::Shared;
 pub use tracefs::{NoTracepoints, tracefs_with};

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
-use aya::maps::Map;
+use aya::Pod;
+use aya::maps::{HashMap, IterableMap, Map, MapData};
 
-use crate::BpfError;
+use crate::{BpfError, sys};
 
 /// Makes a type of `xsched_abi` usable as a map's key or value.
 #[macro_export]
@@ -43,4 +44,14 @@ pub fn map_fd(map: &Map) -> Option<i32> {
         | Map::RingBuf(data) => Some(data.fd().as_fd().as_raw_fd()),
         _ => None,
     }
+}
+
+/// The keys of a hash map. Programs may add and remove others meanwhile: those that were there all the time are among them. None if the
+/// kernel refuses to tell them.
+pub fn keys<K: Pod, V: Pod>(map: &HashMap<MapData, K, V>) -> Vec<K> {
+    let keys = sys::keys(map.map().fd().as_fd(), size_of::<V>());
+    keys.unwrap_or_else(|error| {
+        tracing::warn!("the keys of a map cannot be read: {error}");
+        Vec::new()
+    })
 }

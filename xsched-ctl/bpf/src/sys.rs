@@ -1,10 +1,12 @@
 //! bpf(2) calls that aya 0.14 lacks, or makes only together with others. They concern links of type `uprobe_multi`, programs at
-//! functions of kernel modules, maps that are mapped into memory or frozen, and elements of arrays of maps.
+//! functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps, and
+//! all keys of a hash map.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use aya::Pod;
 use aya_obj::generated::{
     BPF_F_MMAPABLE, BPF_F_UPROBE_MULTI_RETURN, bpf_attach_type, bpf_attr, bpf_btf_info, bpf_cmd, bpf_insn,
     bpf_map_info, bpf_map_type, bpf_prog_type,
@@ -12,6 +14,9 @@ use aya_obj::generated::{
 
 /// Size of the buffer for the verifier log of a failed load.
 const LOG_SIZE: usize = 1 << 18;
+
+/// More than a bucket has.
+const KEYS_AT_ONCE: usize = 512;
 
 /// Creates an array map that can be mapped into memory.
 pub fn create_mappable_array(value_size: u32, entries: u32) -> io::Result<OwnedFd> {
@@ -279,6 +284,37 @@ pub fn id(map: BorrowedFd<'_>) -> io::Result<u32> {
 /// Writes an element of an array that no other process has yet: `value`, and zeroes behind it.
 pub fn set<const N: usize>(map: BorrowedFd<'_>, index: u32, value: &[u8; N]) -> io::Result<()> {
     element(bpf_cmd::BPF_MAP_UPDATE_ELEM, map, index, value.as_ptr() as u64)
+}
+
+/// All keys of a hash map, whose values have this size, bucket by bucket. A walk from key to key begins again whenever a program has
+/// removed the key that it is at, so beside busy programs it may not end.
+pub(crate) fn keys<K: Pod>(map: BorrowedFd<'_>, value_size: usize) -> io::Result<Vec<K>> {
+    let mut known: Vec<K> = Vec::new();
+    let mut values = vec![0_u8; value_size * KEYS_AT_ONCE];
+    let mut bucket: Option<u32> = None;
+    loop {
+        let (mut next, from) = (0_u32, bucket.unwrap_or_default());
+        known.reserve(KEYS_AT_ONCE);
+        let mut attr = zeroed();
+        attr.batch.map_fd = map.as_raw_fd() as u32;
+        attr.batch.in_batch = bucket.map_or(0, |_| (&raw const from) as u64);
+        attr.batch.out_batch = (&raw mut next) as u64;
+        attr.batch.keys = known.spare_capacity_mut().as_mut_ptr() as u64;
+        attr.batch.values = values.as_mut_ptr() as u64;
+        attr.batch.count = KEYS_AT_ONCE as u32;
+        let is_last = match bpf_call(bpf_cmd::BPF_MAP_LOOKUP_BATCH, &mut attr) {
+            Ok(_) => false,
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+            Err(error) => return Err(error),
+        };
+        // SAFETY: this arm of the union is the one of batches. The kernel has written so many keys, at most as many as were reserved, and
+        // any bytes are a key.
+        unsafe { known.set_len(known.len() + attr.batch.count as usize) };
+        if is_last {
+            return Ok(known);
+        }
+        bucket = Some(next);
+    }
 }
 
 /// Puts a map into an array of maps. Programs see it at once. The call returns once all programs have ended that may have seen

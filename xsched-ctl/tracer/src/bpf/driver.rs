@@ -8,7 +8,7 @@ use aya::maps::{Array, HashMap, MapData};
 use aya::programs::trace_point::TracePointLink;
 use xsched_abi::{Device, DriverConfig, PendingIoctl};
 use xsched_bpf::{
-    BpfError, map_value,
+    BpfError, keys, map_value,
     sys::{self, Direction, Purpose},
 };
 use xsched_programs::{KernelTypes, TypesError};
@@ -122,9 +122,8 @@ impl DriverMaps {
 
     /// Takes the calls in progress of the processes that `whose` selects.
     pub(crate) fn take_pending(&mut self, mut whose: impl FnMut(u32) -> bool) -> Vec<PendingIoctl> {
-        let threads: Vec<u64> = self.ioctls.keys().filter_map(Result::ok).collect();
         let mut taken = Vec::new();
-        for thread in threads {
+        for thread in keys(&self.ioctls) {
             if let Ok(value) = self.ioctls.get(&thread, 0)
                 && whose(value.0.tgid)
             {

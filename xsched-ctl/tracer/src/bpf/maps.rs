@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use xsched_abi::{CallKey, Config, Filter, Pending, Watched};
-use xsched_bpf::{BpfError, CounterMap, Losses, map_fd, map_value};
+use xsched_bpf::{BpfError, CounterMap, Losses, keys, map_fd, map_value};
 
 use super::enlist::Enlistment;
 use super::object::Programs;
@@ -82,16 +82,15 @@ impl Maps {
 
     /// Clears all marks: some paths lead to other files by now. Opening them is reported again.
     pub(crate) fn know_no_path(&mut self) {
-        for path_hash in self.known.keys().filter_map(Result::ok).collect::<Vec<_>>() {
+        for path_hash in keys(&self.known) {
             let _ = self.known.remove(&path_hash);
         }
     }
 
     /// Takes the calls in progress of the processes that `whose` selects.
     pub(crate) fn take_pending(&mut self, mut whose: impl FnMut(u32) -> bool) -> Vec<(CallKey, Pending)> {
-        let keys: Vec<Key> =
-            self.pending.keys().filter_map(Result::ok).filter(|key| whose(key.0.tgid)).collect();
-        keys.into_iter()
+        let taken = keys(&self.pending).into_iter().filter(|key| whose(key.0.tgid));
+        taken
             .filter_map(|key| {
                 let value = self.pending.get(&key, 0).ok()?;
                 let _ = self.pending.remove(&key);
@@ -101,7 +100,7 @@ impl Maps {
     }
 
     pub(crate) fn threads_in_calls(&self) -> HashSet<u32> {
-        self.pending.keys().filter_map(Result::ok).map(|key| key.0.tid).collect()
+        keys(&self.pending).into_iter().map(|key| key.0.tid).collect()
     }
 
     pub(crate) fn losses(&self) -> Losses {

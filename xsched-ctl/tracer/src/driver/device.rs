@@ -74,10 +74,17 @@ impl Devices {
     /// Whether a process has one of them open.
     pub(crate) fn are_used_by(&self, pid: u32) -> bool {
         let descriptors = fs::read_dir(process_folder(pid).join("fd")).into_iter().flatten();
-        descriptors
-            .filter_map(|entry| number_of(&entry.ok()?.path()).ok())
-            .any(|number| self.get(number).is_some())
+        let mut paths = descriptors.filter_map(|entry| Some(entry.ok()?.path()));
+        paths.any(|path| {
+            may_be_device(&path) && number_of(&path).is_ok_and(|number| self.get(number).is_some())
+        })
     }
+}
+
+/// Whether a descriptor in `/proc` may be of a device, by its path. To look at another file, its file system's server may be asked, and
+/// may not answer.
+fn may_be_device(descriptor: &Path) -> bool {
+    fs::read_link(descriptor).is_ok_and(|path| path.components().any(|part| part.as_os_str() == "dev"))
 }
 
 /// The number of the device at a path; 0, which no device has, for other files.
