@@ -96,7 +96,7 @@ fn a_cpu_limit_ends_the_recording_and_not_the_command() {
     assert_eq!(tracer.finish().code, 128 + 15);
 }
 
-/// A pipe that is open for reading, and that nobody reads.
+/// A pipe that is open for reading, and that no process reads.
 fn unread_pipe(path: &Path) -> File {
     rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
     File::options().read(true).write(true).open(path).unwrap()
@@ -112,7 +112,9 @@ fn processor_time(pid: u32) -> u64 {
 /// Two signals end a recording, and the third the wait for its output.
 fn ends_by_third(mut tracer: Running, first: Option<Signal>) {
     // Equal ones could become one.
-    first.into_iter().for_each(|signal| tracer.signal(signal));
+    if let Some(signal) = first {
+        tracer.signal(signal);
+    }
     tracer.signal(Signal::TERM);
     tracer.wait_for_stderr("Ctrl-C again does not wait for the output");
     tracer.signal(Signal::INT);
@@ -122,7 +124,7 @@ fn ends_by_third(mut tracer: Running, first: Option<Signal>) {
 }
 
 #[needs(ROOT)]
-fn an_output_that_nobody_reads_keeps_a_recording_neither_from_signals_nor_from_its_limit() {
+fn an_output_that_no_process_reads_keeps_a_recording_neither_from_signals_nor_from_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     let mut app = Running::start(Command::new(app("vector_add")).args(["--seconds", "170"]));
     app.wait_for_stdout("ready ");

@@ -34,7 +34,7 @@ impl Limits {
     }
 
     /// Waits until there is something to do, and does it, but at most until the limit. A caller that stops waiting loses nothing: an
-    /// output that nobody reads keeps it.
+    /// output that no process reads keeps it.
     pub(crate) async fn work(&self, session: &mut Session) -> Result<(), Failure> {
         let work = async {
             session.wait().await;
@@ -83,7 +83,7 @@ impl Finishing {
     }
 
     /// Waits until everything is written. After a signal, calls do not wait for their chains; after another one, nothing waits for the
-    /// output, which may be a pipe that nobody reads, or on a server that is gone.
+    /// output, which may be a pipe that no process reads, or on a server that is gone.
     pub(crate) async fn wait(mut self, signals: &mut Signals, limits: &Limits) -> Result<Recorded, Failure> {
         loop {
             tokio::select! {
