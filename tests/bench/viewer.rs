@@ -20,7 +20,7 @@ use xsched_tests::{
     bench::{Goal, Row, Samples},
     browser,
     needs::BROWSER,
-    synthetic_timeline,
+    processor_time, synthetic_timeline,
 };
 
 const BENCH: &str = "viewer";
@@ -91,23 +91,12 @@ fn round(file: &Path) -> Result<Option<Round>, Box<dyn Error>> {
     let stdout = program.stdout.take().ok_or("stdout is not a pipe")?;
     BufReader::new(stdout).read_line(&mut url)?;
     let served_s = started.elapsed().as_secs_f64();
-    let processor_s = processor_s(program.id())?;
+    let processor_s = processor_time::of(program.id())?.as_secs_f64();
     let output = measure.arg(url.trim_end()).stderr(Stdio::inherit()).output();
     program.kill()?;
     program.wait()?;
     let measured = serde_json::from_slice(&output?.stdout)?;
     Ok(Some(Round { served_s, processor_s, measured }))
-}
-
-/// Processor time of a process so far, in user space and in system calls: fields 14 and 15 of
-/// proc_pid_stat(5).
-fn processor_s(pid: u32) -> Result<f64, Box<dyn Error>> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may contain any characters.
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks =
-        after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 fn percentile(values: &[f64], percent: usize) -> f64 {

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use xsched_harness::needs;
 use xsched_harness::needs::ROOT;
 use xsched_tests::artifacts::{app, shim, xsched_ctl as binary};
+use xsched_tests::processor_time;
 use xsched_tests::tracer::{Running, calls, run, xsched_ctl};
 
 /// A shell that executes its arguments after this.
@@ -102,13 +103,6 @@ fn unread_pipe(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// Processor time that a process has used so far, in ticks.
-fn processor_time(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let after_name = stat.rsplit_once(')').unwrap().1;
-    after_name.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
-}
-
 /// Two signals end a recording, and the third the wait for its output.
 fn ends_by_third(mut tracer: Running, first: Option<Signal>) {
     // Equal ones could become one.
@@ -141,10 +135,10 @@ fn an_output_that_no_process_reads_keeps_a_recording_neither_from_signals_nor_fr
 
     let (_pipe, mut tracer) = trace("endless", &[]);
     tracer.wait_for_stderr("Ctrl-C ends it");
-    let mut used = 0;
+    let mut used = Duration::ZERO;
     let is_blocked = std::iter::repeat_with(|| {
         std::thread::sleep(Duration::from_millis(500));
-        let before = std::mem::replace(&mut used, processor_time(tracer.pid()));
+        let before = std::mem::replace(&mut used, processor_time::of(tracer.pid()).unwrap());
         before == used
     });
     assert!(is_blocked.take(100).any(|is_blocked| is_blocked), "it writes more than a pipe holds");

@@ -12,6 +12,7 @@ pub mod execution_log;
 pub mod needs;
 pub mod origin;
 pub mod peer;
+pub mod processor_time;
 pub mod serving;
 pub mod small_controller;
 pub mod sql;

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use libloading::Library;
 use xsched_tests::artifacts;
 use xsched_tests::bench::{Goal, Row, Samples};
+use xsched_tests::processor_time;
 use xsched_tests::tracer::{Running, xsched_ctl};
 
 const BENCH: &str = "rate";
@@ -159,18 +160,19 @@ fn record<L: Fn() -> i32 + Sync>(
     trace: &Path,
     load: impl FnOnce() -> Result<L, Box<dyn Error>>,
 ) -> Result<Round, Box<dyn Error>> {
-    let own_pid = std::process::id().to_string();
-    let waited_for_ns = processor_ns("self", [15, 16])?;
-    let mut command = xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own_pid, "-o"]);
+    let own = std::process::id();
+    let waited_for = processor_time::of_ended_children(own)?;
+    let mut command = xsched_ctl(["trace", "--ring-size", RING_SIZE, "--pid", &own.to_string(), "-o"]);
     command.arg(trace).env("XSCHED_CTL_LOG", "warn,xsched_tracer::turns=info");
     let mut tracer = Running::start(&mut command);
     tracer.wait_for_stderr("recording process");
-    let start_ns = processor_ns(&tracer.pid().to_string(), [13, 14])?;
-    let program_start_ns = processor_ns("self", [13, 14])?;
+    let tracer_start = processor_time::of(tracer.pid())?;
+    let program_start = processor_time::of(own)?;
     let (made, seconds) = launch(load()?, rate);
-    let program_ns = (processor_ns("self", [13, 14])? - program_start_ns) / f64::from(made);
+    let program = processor_time::of(own)?.saturating_sub(program_start);
+    let program_ns = program.as_nanos() as f64 / f64::from(made);
     let stderr = tracer.interrupt().stderr;
-    let tracer_ns = processor_ns("self", [15, 16])? - waited_for_ns - start_ns;
+    let tracer = processor_time::of_ended_children(own)?.saturating_sub(waited_for + tracer_start);
 
     let longest_turn_ms =
         longest_turn_ms(&stderr).ok_or_else(|| format!("no longest turn of the loop: {stderr}"))?;
@@ -181,22 +183,8 @@ fn record<L: Fn() -> i32 + Sync>(
     }
     let load = fs::read_to_string("/proc/loadavg")?;
     let load = load.split(' ').next().unwrap_or_default().parse()?;
-    let tracer_ns = tracer_ns / recorded as f64;
+    let tracer_ns = tracer.as_nanos() as f64 / recorded as f64;
     Ok(Round { made, lost, seconds, tracer_ns, program_ns, longest_turn_ms, load })
-}
-
-/// The sum of two fields of `/proc/PID/stat` that are processor times, in nanoseconds; field 0 stands for the
-/// PID's position.
-fn processor_ns(pid: &str, fields: [usize; 2]) -> Result<f64, Box<dyn Error>> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The program's name, in parentheses, may contain blanks.
-    let (_, rest) = stat.rsplit_once(") ").ok_or("/proc/PID/stat has no name")?;
-    let words: Vec<&str> = rest.split(' ').collect();
-    let mut ticks = 0.0;
-    for field in fields {
-        ticks += words.get(field - 2).ok_or("/proc/PID/stat is short")?.parse::<f64>()?;
-    }
-    Ok(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// Launches from all threads; returns the number of launches and their duration in seconds.

@@ -1,6 +1,5 @@
 //! bpf(2) calls that aya 0.14 lacks, or makes only together with others. They concern links of type `uprobe_multi`, programs at
-//! functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps, and
-//! all keys of a hash map.
+//! functions of kernel modules, maps that are mapped into memory or frozen, elements of arrays of maps, and keys of hash maps.
 
 use std::ffi::{CStr, CString};
 use std::io;
