@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -448,9 +448,10 @@ impl Controller {
                     slot: slot as u32,
                     generation: word.generation(),
                     keeper: Keeper::Controller as u32,
-                    reserved: 0,
+                    brings: Opened::WAKE,
                 };
-                send(&self.clients[index].socket, opened.as_bytes(), SendFlags::NOSIGNAL)?;
+                let client = &self.clients[index];
+                send_with(&client.socket, opened.as_bytes(), client.epoll.as_fd())?;
                 self.ring();
                 Ok(())
             }
@@ -504,13 +505,7 @@ impl Controller {
             observe: 0,
             poll_below_ns: 0,
         };
-        let client = &self.clients[index];
-        let descriptors = [self.memory.file.as_fd(), client.epoll.as_fd()];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        sendmsg(&client.socket, &[IoSlice::new(welcome.as_bytes())], &mut ancillary, SendFlags::NOSIGNAL)?;
-        Ok(())
+        send_with(&self.clients[index].socket, welcome.as_bytes(), self.memory.file.as_fd())
     }
 
     /// Index of a device in the page; the phantom has a claim on each.
@@ -583,4 +578,13 @@ fn is_end(error: &io::Error) -> bool {
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn send_with(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    sendmsg(socket, &[IoSlice::new(packet)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
 }

@@ -25,6 +25,9 @@ use environment::Token;
 /// How long to wait before a controller that has gone is looked for again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How long to wait at most after a controller has refused. Each refusal is a line in its log.
+const AGAIN_MOST: Duration = Duration::from_mins(1);
+
 /// Why a command is not run under the controller.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
@@ -121,14 +124,23 @@ struct Attendance {
 impl Attendance {
     /// Registers again with each new controller.
     async fn keep(&mut self) -> std::convert::Infallible {
+        let mut retry = Retry::default();
         loop {
             if let Some(controller) = &mut self.controller {
                 controller.ended().await;
-                self.controller = None;
+                (self.controller, retry) = (None, Retry::default());
             }
-            tokio::time::sleep(AGAIN).await;
-            // Failures were reported at the beginning.
-            self.controller = register(self.wish, &self.token).await.ok().map(|(controller, _)| controller);
+            tokio::time::sleep(retry.wait).await;
+            match register(self.wish, &self.token).await {
+                Ok((controller, _)) => self.controller = Some(controller),
+                Err(error) if retry.note(&error) => {
+                    say!(
+                        "xsched-ctl: {error}: the controller has restarted, and the command goes on without what it was to have"
+                    );
+                }
+                // That there is none was reported at the beginning, or is seen by its end.
+                Err(_) => {}
+            }
         }
     }
 
@@ -138,6 +150,32 @@ impl Attendance {
             Ok(Answer::Joined { count, .. }) => Some(count),
             _ => None,
         }
+    }
+}
+
+/// When to register again.
+#[derive(Debug)]
+struct Retry {
+    wait: Duration,
+    is_refused: bool,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { wait: AGAIN, is_refused: false }
+    }
+}
+
+impl Retry {
+    /// Takes note of a failure. True if it is the first refusal, which is to be reported.
+    fn note(&mut self, error: &AskError) -> bool {
+        if !matches!(error, AskError::Refused { .. }) {
+            // The next controller may be another one.
+            self.wait = AGAIN;
+            return false;
+        }
+        self.wait = (self.wait * 2).min(AGAIN_MOST);
+        !std::mem::replace(&mut self.is_refused, true)
     }
 }
 
@@ -160,7 +198,21 @@ async fn wait(child: &mut Child, signals: &mut Signals) -> Result<u8, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use xsched_control_api::answer::Reason;
+
     use super::*;
+
+    #[test]
+    fn a_refusal_is_reported_once_and_tried_again_ever_more_rarely() {
+        let refused = || AskError::Refused { reason: Reason::AboveCeiling, message: "no".to_owned() };
+        let mut retry = Retry::default();
+        let mut note = |error| (retry.note(&error), retry.wait.as_secs());
+        let refusals: Vec<_> = (0..7).map(|_| note(refused())).collect();
+        let expected = [2, 4, 8, 16, 32, 60, 60].map(|wait| (wait == 2, wait));
+        assert_eq!(refusals, expected);
+        assert_eq!(note(AskError::NoController), (false, 1), "a new controller is found soon");
+        assert_eq!(note(refused()), (false, 2), "it was reported before");
+    }
 
     #[tokio::test]
     async fn without_a_controller_the_number_of_joined_processes_is_unknown() {

@@ -1,16 +1,18 @@
 //! The packets that shim and controller exchange over the controller's socket.
 //!
 //! The socket is a Unix socket of type `SOCK_SEQPACKET`; each packet is one of these structures, whole. A reader refuses a
-//! packet of another length, or of an unknown kind. The kernel's credentials of the connection identify the sender; the
+//! packet of another length, or of an unknown kind. Only the controller sends descriptors: it takes none, and ends a connection over
+//! which one comes. The kernel's credentials of the connection identify the sender; the
 //! contents of a packet never do.
 //!
 //! ```text
 //!   shim                              controller
 //!   Hello                 ------->
-//!                         <-------    Welcome, with the page and an epoll instance
+//!                         <-------    Welcome, with the page
 //!   (joins by a report, where programs keep the page)
 //!   OpenClaim             ------->
-//!                         <-------    Opened, which says how to report about this claim
+//!                         <-------    Opened, which says how to report about this claim, with its gate page,
+//!                                     and an epoll instance if this is another device
 //!   Usage, OriginName,
 //!   OriginUsage           ------->
 //!   Reported              ------->    where no program sees the reports
@@ -36,7 +38,7 @@ pub use recording::{
 };
 
 /// Changes whenever a packet changes its layout or meaning.
-pub const WIRE_VERSION: u32 = 11;
+pub const WIRE_VERSION: u32 = 12;
 
 /// File name of the socket that shims connect to, in the controller's folder.
 pub const SHIM_SOCKET: &str = "shim.sock";
@@ -160,9 +162,7 @@ impl From<&Hello> for Hints {
     }
 }
 
-/// The controller accepts a process. Two descriptors come with it: the page, to be mapped read-only, and an epoll instance that
-/// becomes readable when masks change. The instance is edge-triggered: a wait with a timeout of zero resets it. No other process
-/// has the same instance: each marks its own.
+/// The controller accepts a process. One descriptor comes with it: the page, to be mapped read-only.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Welcome {
@@ -217,8 +217,7 @@ pub struct OpenClaim {
     pub deadline_ns: u64,
 }
 
-/// The claim is open. One descriptor may come with it: its gate page, to be mapped to read and to write; see
-/// [`crate::arbiter_page::GATE_SIZE`].
+/// The claim is open. Descriptors may come with it, in the order of the bits of [`Opened::brings`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Opened {
@@ -233,8 +232,17 @@ pub struct Opened {
     /// A [`Keeper`]: whether to report about it by calling the report function or by [`Reported`]. A process whose calls no
     /// program sees has to use the latter even where programs keep the page.
     pub keeper: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Which descriptors come with it: [`Opened::GATE`] and [`Opened::WAKE`].
+    pub brings: u32,
+}
+
+impl Opened {
+    /// The claim's gate page, to be mapped to read and to write; see [`crate::arbiter_page::GATE_SIZE`].
+    pub const GATE: u32 = 1;
+    /// An epoll instance that becomes readable when masks change on a device on which the process has a claim. It replaces the one
+    /// before, which does not know this claim's device. It is edge-triggered, and readable at first: a wait with a timeout of zero
+    /// resets it. No other process has the same instance: each marks its own.
+    pub const WAKE: u32 = 1 << 1;
 }
 
 /// A report, where no program sees it.
@@ -458,8 +466,8 @@ pub struct KernelName {
     pub name: [u8; NAME_LEN_MAX],
 }
 
-/// The process's user has set rules for this process, which precede all others. Sent after [`Verdicts`]. One descriptor comes
-/// with it: a sealed memory file with their text.
+/// The process's user has set rules for this process, which precede all others. Sent after [`Verdicts`]. Their text follows in the
+/// same packet, which alone may be longer than [`PACKET_LEN_MAX`].
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Settings {

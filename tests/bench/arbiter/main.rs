@@ -13,7 +13,7 @@ mod waiters;
 
 use std::error::Error;
 use std::hint::black_box;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -274,8 +274,7 @@ fn seen(arbiter: &Arbiter, claims: &[ClaimName]) -> (Samples, f64) {
 
 /// The most urgent claim becomes idle, and a thread that waits for that runs.
 fn wakes(arbiter: &mut Arbiter, claims: &[ClaimName]) -> Result<Samples, Box<dyn Error>> {
-    let wake = arbiter.wake_fd()?;
-    arbiter.wake_for(claims[1], wake.as_fd())?;
+    let wake = arbiter.wake_fd(&claims[1..2])?;
     let mut ns = Vec::with_capacity(WAKES);
     while ns.len() < WAKES {
         // A slow machine takes longer for all rounds than a heartbeat lasts, and no process is woken after that.

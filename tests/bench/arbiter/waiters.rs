@@ -5,7 +5,7 @@
 //! devices. The last figure is of a report that wakes all.
 
 use std::error::Error;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -81,8 +81,7 @@ impl Crowd {
             let device = if scene == Scene::EightDevices && index > 0 { 1 + index % 7 } else { 0 };
             let claim = arbiter.open(owner, key(device), 2 + (index % 60) as u8)?.claim;
             claims.push(claim);
-            let wake = arbiter.wake_fd()?;
-            arbiter.wake_for(claim, wake.as_fd())?;
+            let wake = arbiter.wake_fd(&[claim])?;
             let is_done = Arc::clone(&is_done);
             threads.push(thread::spawn(move || wait(&wake, &is_done)));
         }

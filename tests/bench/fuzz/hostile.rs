@@ -155,7 +155,7 @@ impl Hostile<'_> {
 
     /// False if the controller closed the connection.
     fn send(&mut self, socket: &OwnedFd, packet: &[u8]) -> Result<bool> {
-        let with_descriptors = self.generator.one_in(40);
+        let mut with_descriptors = self.generator.one_in(40);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let given: Vec<BorrowedFd<'_>> = self.given.iter().map(|given| given.as_fd()).collect();
         let given = &given[..=self.generator.below(given.len())];
@@ -180,6 +180,8 @@ impl Hostile<'_> {
                         return Err("the controller does not read".into());
                     }
                 }
+                // From Linux 6.16 on the kernel refuses descriptors to the controller; before, the controller disconnects.
+                Err(Errno::PERM) if with_descriptors => with_descriptors = false,
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => return Ok(false),
                 Err(error) => return Err(error.into()),
             }

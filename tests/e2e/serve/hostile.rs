@@ -21,6 +21,16 @@ fn many_connections_of_a_user_do_not_block_commands_of_others() {
     assert!(controller.say(&["off"]).starts_with("off; was active"));
 }
 
+/// To close a descriptor can take for ever, if its file is in a file system of the sender's.
+#[needs(ROOT)]
+fn descriptors_that_a_user_sends_are_not_taken() {
+    let controller = Controller::start("");
+    let mut user = controller.process_of(USER);
+    assert_eq!(user.ask("descriptor shim")["refused"], true);
+    assert_eq!(user.ask("descriptor command")["refused"], true);
+    assert!(controller.say(&["off"]).starts_with("off; was active"));
+}
+
 /// A controller that hangs accepts no connection, and any user may have filled its backlog.
 #[needs(ROOT)]
 fn a_controller_that_hangs_is_killed_despite_a_full_backlog() {

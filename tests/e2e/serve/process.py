@@ -4,7 +4,7 @@ Each line is a command; its answer is a line of JSON. Only the client's side of 
 and of the arbiter page is that of xsched_protocol::wire and xsched_protocol::arbiter_page.
 """
 
-import array, ctypes, fcntl, json, mmap, os, resource, select, socket, struct, sys, time
+import array, ctypes, json, mmap, os, resource, select, socket, struct, sys, time
 
 HELLO, WELCOME, OPEN, OPENED, REPORTED, USAGE, REFUSAL, VERDICTS, RULES = range(1, 10)
 SETTINGS = 12
@@ -50,7 +50,6 @@ class Process:
                 may_write = True
             except OSError:
                 may_write = False
-            self.wake = select.epoll.fromfd(fds[1])
             keeper, epoch, number, in_flight, level, observe = struct.unpack_from("=IQQQII", packet, 4)
             return {"keeper": keeper, "epoch": epoch, "in_flight_ns": in_flight, "preemption_level": level,
                     "observe": observe, "may_write": may_write}
@@ -58,10 +57,12 @@ class Process:
             fds = array.array("i")
             for _, _, data in ancillary:
                 fds.frombytes(data)
-            self.gate_word = mmap.mmap(fds[0], 4096) if fds else None
+            request, slot, generation, keeper, brings = struct.unpack_from("=IIIII", packet, 4)
+            if brings & 2:
+                self.wake = select.epoll.fromfd(fds.pop())
+            self.gate_word = mmap.mmap(fds[0], 4096) if brings & 1 else None
             for fd in fds:
                 os.close(fd)
-            request, slot, generation, keeper = struct.unpack_from("=IIII", packet, 4)
             return {"slot": slot, "generation": generation, "keeper": keeper, "request": request}
         if kind == REFUSAL:
             return {"refused": struct.unpack_from("=I", packet, 4)[0]}
@@ -132,12 +133,29 @@ class Process:
         return {}
 
     def settings(self, *words):
-        """Sends the process's own rules, in TOML, in a sealed memory file."""
-        text, file = " ".join(words).encode(), os.memfd_create("rules", os.MFD_ALLOW_SEALING)
-        os.write(file, text)
-        fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
-        socket.send_fds(self.socket, [struct.pack("=II", SETTINGS, len(text))], [file])
+        """Sends the process's own rules, in TOML."""
+        text = " ".join(words).encode()
+        self.socket.send(struct.pack("=II", SETTINGS, len(text)) + text)
         return {}
+
+    def descriptor(self, which):
+        """Sends a valid packet with a descriptor, to the controller's socket for shims or for commands."""
+        if which == "shim":
+            self.connect()
+            receiver, packet = self.socket, struct.pack("=II", SETTINGS, 0)
+        else:
+            receiver, packet = socket.socket(socket.AF_UNIX), b'{"verb":"list"}\n'
+            receiver.connect(self.control_path)
+        receiver.settimeout(60)
+        try:
+            socket.send_fds(receiver, [packet], [0])
+            while answer := receiver.recv(64):
+                kind = struct.unpack_from("=I", answer)[0]
+                if which != "shim" or kind not in (VERDICTS, RULES):
+                    return {"refused": which == "shim" and kind == REFUSAL}
+        except (PermissionError, ConnectionResetError):  # the former from Linux 6.16 on
+            pass
+        return {"refused": True}
 
     def raw(self, text="-"):
         """Connects, sends these bytes first, and returns the answer."""

@@ -158,24 +158,25 @@ impl Arbiter {
         both!(&self.backend, keeper => &keeper.page)
     }
 
-    /// An epoll instance for one process to wait on, see [`Self::wake_for`].
+    /// A new epoll instance for one process to wait on. It becomes readable when masks or levels change on the devices of these open
+    /// claims. Once the process has it, nothing must be added: see `wake.rs`.
     ///
     /// # Errors
     ///
     /// [`ArbiterError::Wake`]
-    pub fn wake_fd(&self) -> Result<OwnedFd, ArbiterError> {
-        wake::instance().map_err(ArbiterError::Wake)
+    pub fn wake_fd(&mut self, claims: &[ClaimName]) -> Result<OwnedFd, ArbiterError> {
+        let instance = wake::instance().map_err(ArbiterError::Wake)?;
+        for claim in claims {
+            let device = self.page().claim(claim.slot).word.device();
+            let source = both!(&mut self.backend, keeper => keeper.wake_ups(device));
+            source.and_then(|source| wake::add(instance.as_fd(), source)).map_err(ArbiterError::Wake)?;
+        }
+        Ok(instance)
     }
 
-    /// From now on the instance becomes readable when masks or levels change on the device of an open claim.
-    ///
-    /// # Errors
-    ///
-    /// [`ArbiterError::Wake`]
-    pub fn wake_for(&mut self, claim: ClaimName, instance: BorrowedFd<'_>) -> Result<(), ArbiterError> {
-        let device = self.page().claim(claim.slot).word.device();
-        let source = both!(&mut self.backend, keeper => keeper.wake_ups(device));
-        source.and_then(|source| wake::add(instance, source)).map_err(ArbiterError::Wake)
+    /// Whether a claim is open.
+    pub fn is_open(&self, claim: ClaimName) -> bool {
+        self.check(claim).is_ok()
     }
 
     /// Sets whether [`Self::calls_fd`] signals. If not, events wait for the next [`Self::drain`].
@@ -338,7 +339,6 @@ impl Arbiter {
     /// The controller's heartbeat: the page is in force. Must be called several times within [`Times::silence`].
     pub fn heartbeat(&mut self) {
         self.control(Control::Heartbeat, 0, 0, 0);
-        both!(&mut self.backend, keeper => keeper.retain_wake_ups());
         let exhausted = self.page().load(Word::EXHAUSTED);
         if exhausted != self.repaired_at {
             self.repaired_at = exhausted;

@@ -26,7 +26,7 @@ const EVENTS_MAX: usize = 1 << 16;
 pub(crate) struct Memory {
     pub(crate) page: Page,
     pub(crate) file: OwnedFd,
-    /// By device, what wakes processes. Never read, so that it stays readable: see `wake.rs`.
+    /// By device, what wakes processes. Never read, so that it stays readable, and never closed: see `wake.rs`.
     wake_ups: HashMap<u64, OwnedFd>,
     /// Wakes the controller. Never read, either.
     pub(crate) calls: OwnedFd,
@@ -78,12 +78,6 @@ impl Memory {
     /// A gate page for the next claim of a slot.
     pub(crate) fn make_gate(&mut self, slot: u32) -> io::Result<OwnedFd> {
         self.gates.make(u64::from(slot))
-    }
-
-    /// Closes what wakes processes that wait for devices that none uses.
-    pub(crate) fn retain_wake_ups(&mut self) {
-        let Self { wake_ups, page, .. } = self;
-        wake_ups.retain(|&device, _| page.is_used(device));
     }
 
     /// What wakes the processes that wait for changes of a device.

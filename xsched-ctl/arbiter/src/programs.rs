@@ -207,11 +207,6 @@ impl Programs {
         }
     }
 
-    pub(crate) fn retain_wake_ups(&mut self) {
-        let Self { wake_ups, page, .. } = self;
-        wake_ups.retain(|device| page.is_used(device));
-    }
-
     /// The ring that wakes the processes that wait for changes of a device.
     pub(crate) fn wake_ups(&mut self, device: u64) -> io::Result<BorrowedFd<'_>> {
         self.wake_ups.of(device as u32)

@@ -1,9 +1,15 @@
 //! One task for each connected command: reads its requests and answers them.
 
-use std::io::{self, Write as _};
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, Interest,
+    ReadBuf,
+};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use xsched_control_api::{
@@ -15,6 +21,7 @@ use xsched_protocol::wire::RefusalReason;
 
 use super::controller::{Actor, Attendance};
 use super::directory;
+use super::foreign;
 use super::room::{NotTaken, Occupant, Room, Shortage};
 use crate::origin::Order;
 use crate::shared::Shared;
@@ -25,14 +32,14 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
         match listener.accept().await {
             Ok((stream, _)) => match room.take_in(&stream) {
                 Ok((peer, occupant)) => {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer, occupant));
+                    let stream = Stream { stream: Some(stream), occupant: Some(occupant) };
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), stream, peer));
                 }
-                Err(NotTaken::Gone) => {}
+                Err(NotTaken::Gone) => drop(Stream { stream: Some(stream), occupant: None }),
                 Err(NotTaken::Full) => {
                     // A client that does not read this sees the connection end.
-                    let _ = stream
-                        .into_std()
-                        .and_then(|mut stream| stream.write_all(&as_line(&too_many_connections())?));
+                    let _ = as_line(&too_many_connections()).and_then(|line| stream.try_write(&line));
+                    drop(Stream { stream: Some(stream), occupant: None });
                     shared.controller.borrow_mut().count_end(Some(RefusalReason::Full), false);
                 }
             },
@@ -41,7 +48,74 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: UnixListener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _occupant: Occupant) {
+/// The connection of one command, from which no descriptors are taken: see `foreign.rs`.
+struct Stream {
+    /// There until it is dropped.
+    stream: Option<UnixStream>,
+    /// Counted until it is closed.
+    occupant: Option<Occupant>,
+}
+
+impl Stream {
+    fn stream(&self) -> &UnixStream {
+        self.stream.as_ref().expect("only `drop` takes it")
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream().poll_read_ready(context))?;
+            let room = buffer.initialize_unfilled();
+            let read = self.stream().try_io(Interest::READABLE, || {
+                let len = foreign::peek(self.stream(), room)?;
+                // What was looked at, and not what has come since.
+                Ok(recv(self.stream(), &mut room[..len], RecvFlags::DONTWAIT)?.1)
+            });
+            match read {
+                Ok(len) => buffer.advance(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(self.stream.as_mut().expect("only `drop` takes it")).poll_write(context, bytes)
+    }
+
+    /// Nothing is kept.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// It is closed when it is dropped.
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // This fails only if the runtime does not know it, which has made it.
+        let socket = self.stream.take().and_then(|stream| stream.into_std().ok());
+        let closing = socket.and_then(|socket| foreign::close(socket.into()));
+        Occupant::leave(self.occupant.take(), closing);
+    }
+}
+
+async fn serve(shared: Rc<Shared>, stream: Stream, peer: Peer) {
     let actor = Actor::of(&peer);
     let mut attendance = Attendance::default();
     let end = serve_requests(&shared, stream, actor, &mut attendance).await;
@@ -53,7 +127,7 @@ async fn serve(shared: Rc<Shared>, stream: UnixStream, peer: Peer, _occupant: Oc
 
 async fn serve_requests(
     shared: &Shared,
-    stream: UnixStream,
+    stream: Stream,
     actor: Actor,
     attendance: &mut Attendance,
 ) -> io::Result<()> {
@@ -144,4 +218,42 @@ async fn explain(shared: &Shared, pid: u32) -> Answer {
 
 fn malformed(message: &str) -> Answer {
     Answer::Refused { reason: Reason::Malformed, message: format!("malformed request: {message}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{IoSlice, Read as _, Write as _};
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+    use super::*;
+
+    /// The kernel does not refuse them on a pair of sockets.
+    #[tokio::test]
+    async fn a_request_is_read_and_one_with_descriptors_is_not() {
+        let (mut client, stream) = std::os::unix::net::UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let stream = UnixStream::from_std(stream).unwrap();
+        let mut stream = Stream { stream: Some(stream), occupant: None };
+        client.write_all(b"request").unwrap();
+        let mut bytes = [0; 7];
+        stream.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"request");
+        stream.write_all(b"answer").await.unwrap();
+        client.read_exact(&mut bytes[..6]).unwrap();
+        assert_eq!(&bytes[..6], b"answer");
+
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [reader.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(&client, &[IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+        drop(reader);
+        let read = stream.read(&mut bytes).await;
+        assert_eq!(read.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(rustix::io::write(&writer, b"x").is_ok(), "the socket has the only reference");
+    }
 }

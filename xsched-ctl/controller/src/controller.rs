@@ -24,6 +24,7 @@ mod reconfigure;
 mod recording;
 mod repeated;
 mod tokens;
+mod wakes;
 mod wishes;
 
 use std::collections::BTreeMap;
@@ -40,7 +41,7 @@ use xsched_control_api::peer::Party;
 use xsched_protocol::{
     arbiter_page::{ArbiterChange, ArbiterEvent, ClaimWord},
     probe::Runtime,
-    wire::{Keeper, RefusalReason, Welcome},
+    wire::{Keeper, Opened, RefusalReason, Welcome},
 };
 use xsched_sched::{ClaimChange, ClaimId, Nanos, Scheduler};
 use xsched_symbols::FileId;
@@ -62,6 +63,7 @@ use measures::Measures;
 use meter::Meter;
 use recording::Recordings;
 use repeated::Repeated;
+use wakes::Wakes;
 use wishes::Wishes;
 
 pub(crate) use authority::Actor;
@@ -93,10 +95,18 @@ pub(crate) struct Heard {
 pub(crate) struct Admitted {
     pub(crate) id: ClientId,
     pub(crate) welcome: Welcome,
-    /// The descriptor that it may wait on.
-    pub(crate) wake: OwnedFd,
     /// Notified when the process connects again: this connection is over.
     pub(crate) replaced: Rc<Notify>,
+}
+
+/// The answer to a process that will use a device.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) opened: Opened,
+    /// What comes with it, as [`Opened::brings`] says.
+    pub(crate) descriptors: Vec<OwnedFd>,
+    /// Why there is no gate page.
+    pub(crate) no_gate: Option<io::Error>,
 }
 
 /// What is known of the call chains of processes.
@@ -134,6 +144,10 @@ pub(crate) struct Controller {
     builds: Builds,
     /// Log messages on refused processes, by user.
     refusals: Repeated<Party>,
+    /// The epoll instances that parties were given.
+    wakes: Wakes,
+    /// Log messages on processes that were given none, by user.
+    unwoken: Repeated<Party>,
     recordings: Recordings,
     counts: Counts,
     started_ns: u64,
@@ -175,6 +189,8 @@ impl Controller {
             builds: Builds::default(),
             meters: BTreeMap::new(),
             refusals: Repeated::every(MENTION_AGAIN_NS),
+            wakes: Wakes::default(),
+            unwoken: Repeated::every(MENTION_AGAIN_NS),
             recordings: Recordings::default(),
             counts: Counts::default(),
             started_ns: now_ns(),

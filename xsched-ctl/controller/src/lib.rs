@@ -32,6 +32,7 @@ mod controller;
 mod directory;
 mod error;
 mod files;
+mod foreign;
 mod metrics;
 mod notify;
 mod options;

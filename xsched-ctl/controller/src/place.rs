@@ -14,6 +14,7 @@ use xsched_control_api::{
 };
 use xsched_terminal::{Advice, ExitCode, unreadable::folder_of};
 
+use super::foreign;
 use super::socket::Listener;
 
 /// Why the sockets could not be made.
@@ -120,6 +121,8 @@ impl Place {
         self.remove_sockets();
         let shim_listener = Listener::bind(&shims).map_err(not_made(&shims))?;
         let command_listener = UnixListener::bind(&commands).map_err(not_made(&commands))?;
+        // Older kernels cannot; requests with descriptors are not taken, either.
+        foreign::refuse(&command_listener);
         let recorder_listener = Listener::bind(&recorders).map_err(not_made(&recorders))?;
         for path in [&shims, &commands, &recorders] {
             socket_file::set_mode(path, 0o666).map_err(not_made(path))?;

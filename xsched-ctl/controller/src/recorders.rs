@@ -15,7 +15,7 @@ use xsched_protocol::wire::{
 use zerocopy::IntoBytes as _;
 
 use super::controller::{Actor, Announcement, Recorded};
-use super::room::{Occupant, Room, Shortage};
+use super::room::{Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use crate::origin::Names;
 use crate::shared::Shared;
@@ -28,9 +28,10 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
-            Ok(connection) => {
+            Ok(mut connection) => {
                 if let Ok((peer, occupant)) = room.take_in(&connection) {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
+                    connection.count(occupant);
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer));
                 }
             }
             Err(error) => shortage.pass("a recorder", &error).await,
@@ -38,7 +39,7 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     }
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, _occupant: Occupant) {
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer) {
     let actor = Actor::of(&peer);
     let begun = match greet(&connection).await {
         Ok(()) => shared.with(|controller| controller.record(actor)),

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use xsched_control_api::peer::{Party, Peer};
 
 use super::controller::Actor;
@@ -35,7 +36,7 @@ impl Division {
     }
 }
 
-/// Connections. Each costs one descriptor (a command) or four (a process).
+/// Connections. Each costs one descriptor (a command) or three (a process).
 const CONNECTIONS: Division = Division { room: 4096, each: 64 };
 
 /// For each party: one connection for each process or `run`, and some for other commands.
@@ -106,6 +107,11 @@ impl Room {
         Self::default()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     /// Accepts a connection.
     pub(super) fn take_in(&self, connection: impl AsFd) -> Result<(Peer, Occupant), NotTaken> {
         let peer = Peer::of(connection).map_err(|error| {
@@ -116,7 +122,7 @@ impl Room {
         Ok((peer, occupant))
     }
 
-    fn occupant(&self, actor: Actor) -> Option<Occupant> {
+    pub(super) fn occupant(&self, actor: Actor) -> Option<Occupant> {
         let Some(party) = actor.counted() else {
             return Some(Occupant { room: self.clone(), party: None });
         };
@@ -127,6 +133,22 @@ impl Room {
         }
         counts.insert(party, own + 1);
         Some(Occupant { room: self.clone(), party: Some(party) })
+    }
+}
+
+impl Occupant {
+    /// Frees its part when its socket is closed, if that is still to come. Descriptors in a socket may keep it open for as long as
+    /// their sender likes.
+    pub(super) fn leave(occupant: Option<Self>, closing: Option<oneshot::Receiver<()>>) {
+        if let (Some(occupant), Some(closing)) = (occupant, closing) {
+            tokio::task::spawn_local(async move {
+                // A socket that cannot be closed stays open.
+                if closing.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                drop(occupant);
+            });
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One task for each process with the shim: receives its packets, and answers them.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use xsched_protocol::wire::{FromShim, Hello, Malformed, PacketKind, Refusal, Ref
 use xsched_symbols::FileId;
 use zerocopy::IntoBytes as _;
 
-use super::controller::{Actor, Admitted, ClientId, Told};
+use super::controller::{Actor, Admitted, Answered, ClientId, Told};
 use super::directory;
-use super::room::{NotTaken, Occupant, Room, Shortage};
+use super::room::{NotTaken, Room, Shortage};
 use super::socket::{Connection, Listener, Packet};
 use super::verdicts;
 use crate::origin::Order;
@@ -38,9 +38,10 @@ pub(super) async fn accept(shared: Rc<Shared>, listener: Listener) {
     let (room, mut shortage) = (Room::new(), Shortage::default());
     loop {
         match listener.accept().await {
-            Ok(connection) => match room.take_in(&connection) {
+            Ok(mut connection) => match room.take_in(&connection) {
                 Ok((peer, occupant)) => {
-                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer, occupant));
+                    connection.count(occupant);
+                    tokio::task::spawn_local(serve(Rc::clone(&shared), connection, peer));
                 }
                 Err(NotTaken::Gone) => {}
                 Err(NotTaken::Full) => {
@@ -70,7 +71,7 @@ enum End {
     Failed(io::Error),
 }
 
-async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, occupant: Occupant) {
+async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer) {
     let end = match greet(&shared, &connection, &peer).await {
         Ok(admitted) => {
             let end = tokio::select! {
@@ -111,7 +112,7 @@ async fn serve(shared: Rc<Shared>, connection: Connection, peer: Peer, occupant:
         matches!(end, End::Slow),
     );
     if matches!(end, End::Closed) {
-        drop((connection, occupant));
+        drop(connection);
         note_departure(&shared, &peer).await;
     }
 }
@@ -168,7 +169,7 @@ async fn greet(shared: &Shared, connection: &Connection, peer: &Peer) -> Result<
     }
     let sent = {
         let controller = shared.controller.borrow();
-        let descriptors = [controller.page_fd(), admitted.wake.as_fd()];
+        let descriptors = [controller.page_fd()];
         connection.send(admitted.welcome.as_bytes(), &descriptors)
     };
     sent.map_err(|error| {
@@ -289,7 +290,7 @@ async fn attend(shared: &Shared, connection: &Connection, peer: &Peer, id: Clien
                 Ok(said) => {
                     turn += weight(&said);
                     has_told |= matches!(said, FromShim::Domain(_) | FromShim::KernelName(_));
-                    take(shared, connection, peer, id, &said, packet.take_descriptor()).await
+                    take(shared, connection, peer, id, &said, &mut packet).await
                 }
                 Err(end) => Err(end),
             },
@@ -332,21 +333,21 @@ async fn take(
     peer: &Peer,
     id: ClientId,
     said: &FromShim,
-    descriptor: Option<OwnedFd>,
+    packet: &mut Packet,
 ) -> Result<(), End> {
     match said {
         FromShim::Hello(_) => return Err(End::Refused(RefusalReason::Malformed)),
         FromShim::OpenClaim(wanted) => {
             wait_until_joined(shared, connection, peer, id).await;
-            let (opened, gate) =
+            let Answered { opened, descriptors, no_gate } =
                 shared.with(|controller| controller.open(id, wanted)).map_err(End::Refused)?;
-            if let Err(error) = &gate
+            if let Some(error) = &no_gate
                 && shared.lines.have_room(peer.party)
             {
                 tracing::warn!("{}: no gate page, so it controls its gate itself: {error}", peer.describe());
             }
-            // The process has it now; the controller does not need it.
-            let descriptors: Vec<_> = gate.iter().map(|page| page.as_fd()).collect();
+            // The process has them now; the controller does not need them.
+            let descriptors: Vec<_> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
             connection.send(opened.as_bytes(), &descriptors).map_err(send_failed)?;
         }
         FromShim::Reported(report) => shared.with(|controller| controller.report(id, report)),
@@ -362,7 +363,7 @@ async fn take(
             tokio::task::yield_now().await;
             drop(turn);
         }
-        FromShim::Settings(said) => verdicts::settings(shared, peer, id, *said, descriptor)
+        FromShim::Settings(_) => verdicts::settings(shared, connection, peer, id, packet)
             .await
             .map_err(|_| End::Refused(RefusalReason::Malformed))?,
     }
@@ -386,12 +387,13 @@ async fn wait_until_joined(shared: &Shared, connection: &Connection, peer: &Peer
 async fn receive(connection: &Connection, packet: &mut Packet) -> Result<FromShim, End> {
     connection.receive(packet).await.map_err(|error| match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => End::Closed,
+        io::ErrorKind::InvalidData => End::Refused(RefusalReason::Malformed),
         _ => End::Failed(error),
     })?;
     if packet.bytes().is_empty() {
         return Err(End::Closed);
     }
-    FromShim::parse(packet.bytes()).map_err(|malformed| {
+    FromShim::parse_beginning(packet.bytes(), packet.len()).map_err(|malformed| {
         tracing::debug!("refused: {malformed}");
         End::Refused(match malformed {
             Malformed::Version(_) => RefusalReason::Version,

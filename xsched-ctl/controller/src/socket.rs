@@ -1,21 +1,23 @@
 //! The socket that shims connect to. Packets arrive whole or not at all.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
-    recvmsg, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, listen, recv, sendmsg, socket_with,
 };
 use rustix::time::Timespec;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use xsched_control_api::readiness::watch;
 use xsched_protocol::wire::PACKET_LEN_MAX;
+
+use super::foreign;
+use super::room::Occupant;
 
 /// Connections that may wait to be accepted: all processes of a node may start at once.
 const BACKLOG: i32 = 1024;
@@ -31,6 +33,8 @@ impl Listener {
     /// Listens at a path that must not exist.
     pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
+        // Older kernels cannot; `receive` does not take such packets, either.
+        foreign::refuse(&socket);
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         listen(&socket, BACKLOG)?;
         Ok(Self(watch(socket)?))
@@ -38,37 +42,63 @@ impl Listener {
 
     pub(crate) async fn accept(&self) -> io::Result<Connection> {
         let accepted = self.0.async_io(Interest::READABLE, |socket| Ok(accept_with(socket, FLAGS)?)).await?;
-        Ok(Connection(watch(accepted)?))
+        Connection::over(accepted)
     }
 }
 
-/// The connection of one shim.
-pub(crate) struct Connection(AsyncFd<OwnedFd>);
+/// A connection of a shim or a recorder. None of the descriptors that its peer may send is ever taken: see `foreign.rs`.
+pub(crate) struct Connection {
+    /// There until it is dropped.
+    socket: Option<AsyncFd<OwnedFd>>,
+    /// Counted until the socket is closed.
+    occupant: Option<Occupant>,
+}
 
 impl Connection {
-    /// Waits for the next packet; an empty one is the end. At most one descriptor is taken from a packet. The kernel
-    /// closes further ones, because there is no space for them.
+    fn over(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self { socket: Some(watch(socket)?), occupant: None })
+    }
+
+    /// Counts for its party until it is closed.
+    pub(crate) fn count(&mut self, occupant: Occupant) {
+        self.occupant = Some(occupant);
+    }
+
+    fn socket(&self) -> &AsyncFd<OwnedFd> {
+        self.socket.as_ref().expect("only `drop` takes it")
+    }
+
+    /// Waits for the next packet; an empty one is the end. Of a packet that is longer than [`PACKET_LEN_MAX`] only the beginning
+    /// is taken; the rest waits for [`Self::tail`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`]: descriptors come with it, or the connection has failed.
     pub(crate) async fn receive(&self, packet: &mut Packet) -> io::Result<()> {
-        packet.descriptor = None;
-        self.0
+        self.socket()
             .async_io(Interest::READABLE, |socket| {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-                let mut control = RecvAncillaryBuffer::new(&mut space);
-                let flags = RecvFlags::TRUNC | RecvFlags::CMSG_CLOEXEC;
-                let room = &mut [IoSliceMut::new(&mut packet.bytes)];
-                packet.len = recvmsg(socket, room, &mut control, flags)?.bytes;
-                packet.descriptor = control.drain().find_map(|message| match message {
-                    RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-                    _ => None,
-                });
-                Ok(())
+                if std::mem::take(&mut packet.waits) {
+                    foreign::discard(socket)?;
+                }
+                packet.len = foreign::peek(socket, &mut packet.bytes)?;
+                packet.waits = packet.len > PACKET_LEN_MAX;
+                if packet.waits { Ok(()) } else { foreign::discard(socket) }
             })
             .await
     }
 
+    /// What a packet has from this byte on.
+    pub(crate) fn tail(&self, packet: &mut Packet, from: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = packet.bytes().to_vec();
+        if std::mem::take(&mut packet.waits) {
+            bytes.resize(packet.len, 0);
+            recv(self.socket(), bytes.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        }
+        Ok(bytes.split_off(from.min(bytes.len())))
+    }
+
     /// Whether the other end is closed, even if packets from there are still to be received.
     pub(crate) fn is_closed(&self) -> bool {
-        let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+        let mut fds = [PollFd::new(self.socket(), PollFlags::empty())];
         poll(&mut fds, Some(&Timespec::default())).is_ok() && fds[0].revents().contains(PollFlags::HUP)
     }
 
@@ -79,44 +109,57 @@ impl Connection {
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::Error::other("too many descriptors for one packet"));
         }
-        sendmsg(&self.0, &[IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL)?;
+        sendmsg(self.socket(), &[IoSlice::new(packet)], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket().as_fd()
     }
 }
 
-/// Space for one packet and one more byte, so that a packet that is too long can be told from one that fits.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let closing = self.socket.take().and_then(|socket| foreign::close(socket.into_inner()));
+        Occupant::leave(self.occupant.take(), closing);
+    }
+}
+
+/// Space for the beginning of a packet: all of it, unless it is longer than [`PACKET_LEN_MAX`].
 #[derive(Debug)]
 pub(crate) struct Packet {
-    bytes: [u8; PACKET_LEN_MAX + 1],
+    bytes: [u8; PACKET_LEN_MAX],
     len: usize,
-    descriptor: Option<OwnedFd>,
+    /// The socket still has it, because it is longer.
+    waits: bool,
 }
 
 impl Packet {
     pub(crate) fn new() -> Self {
-        Self { bytes: [0; PACKET_LEN_MAX + 1], len: 0, descriptor: None }
+        Self { bytes: [0; PACKET_LEN_MAX], len: 0, waits: false }
     }
 
-    /// What was received; one byte too many if the packet was too long.
+    /// Its beginning.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len.min(self.bytes.len())]
     }
 
-    /// The descriptor that came with it.
-    pub(crate) fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        self.descriptor.take()
+    /// Its length, which may be greater.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::socketpair;
+    use xsched_control_api::peer::Peer;
+
     use super::*;
+    use crate::controller::Actor;
+    use crate::room::Room;
 
     async fn pair(dir: &Path) -> (OwnedFd, Connection) {
         let path = dir.join("shim.sock");
@@ -128,42 +171,49 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn packets_keep_their_bounds() {
+    async fn packets_keep_their_bounds_and_a_long_one_is_taken_only_if_wanted() {
         let dir = tempfile::tempdir().unwrap();
         let (client, connection) = pair(dir.path()).await;
-        for len in [4, PACKET_LEN_MAX, 2 * PACKET_LEN_MAX] {
-            rustix::net::send(&client, &vec![7; len], SendFlags::empty()).unwrap();
-        }
         let mut packet = Packet::new();
-        for len in [4, PACKET_LEN_MAX, PACKET_LEN_MAX + 1] {
-            connection.receive(&mut packet).await.unwrap();
-            assert_eq!(packet.bytes(), vec![7; len]);
+        for is_wanted in [false, true] {
+            for len in [4, PACKET_LEN_MAX, PACKET_LEN_MAX + 1, 60_000, 5] {
+                let sent: Vec<u8> = (0..len).map(|number| number as u8).collect();
+                rustix::net::send(&client, &sent, SendFlags::empty()).unwrap();
+                connection.receive(&mut packet).await.unwrap();
+                assert_eq!(packet.len(), len);
+                assert_eq!(packet.bytes(), &sent[..len.min(PACKET_LEN_MAX)]);
+                if is_wanted {
+                    assert_eq!(connection.tail(&mut packet, 3).unwrap(), sent[3..]);
+                }
+            }
         }
-        rustix::net::send(&client, &[7], SendFlags::empty()).unwrap();
-        assert!(!connection.is_closed());
         drop(client);
-        assert!(connection.is_closed(), "although a packet is left");
         connection.receive(&mut packet).await.unwrap();
-        connection.receive(&mut packet).await.unwrap();
-        assert_eq!(packet.bytes(), b"");
+        assert_eq!(packet.bytes(), [0; 0]);
     }
 
+    /// The kernel does not refuse them on a pair of sockets.
     #[tokio::test]
-    async fn a_packet_brings_one_descriptor() {
-        let dir = tempfile::tempdir().unwrap();
-        let (client, connection) = pair(dir.path()).await;
-        let file = tempfile::tempfile().unwrap();
-        let mut packet = Packet::new();
-        for count in [1, 2, 0] {
-            let descriptors = vec![file.as_fd(); count];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            assert!(count == 0 || control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-            sendmsg(&client, &[IoSlice::new(&[7; 8])], &mut control, SendFlags::empty()).unwrap();
-            connection.receive(&mut packet).await.unwrap();
-            assert_eq!(packet.bytes(), [7; 8]);
-            assert_eq!(packet.take_descriptor().is_some(), count > 0);
-        }
+    async fn descriptors_are_not_taken_and_count_until_they_are_closed() {
+        let (client, socket) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None).unwrap();
+        let mut connection = Connection::over(socket).unwrap();
+        let (room, user) = (Room::new(), Actor::of(&Peer::unknown(1, 4_000_000_000)));
+        connection.count(room.occupant(user).unwrap());
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [reader.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(&client, &[IoSlice::new(&[7; 8])], &mut control, SendFlags::empty()).unwrap();
+        drop(reader);
+        let received = connection.receive(&mut Packet::new()).await;
+        assert_eq!(received.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(rustix::io::write(&writer, b"x").is_ok(), "the socket has the only reference");
+        let tasks = tokio::task::LocalSet::new();
+        tasks.run_until(async { drop(connection) }).await;
+        assert!(!room.is_empty());
+        tasks.await;
+        assert!(room.is_empty() && rustix::io::write(&writer, b"x").is_err());
     }
 
     #[tokio::test]

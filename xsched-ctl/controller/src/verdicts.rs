@@ -4,10 +4,9 @@
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use tokio::sync::{oneshot, watch};
 use xsched_control_api::peer::Peer;
 use xsched_protocol::{
@@ -21,7 +20,7 @@ use zerocopy::IntoBytes as _;
 use super::controller::{Actor, ClientId, Heard};
 use super::rules::Loaded;
 use super::shims::on_thread;
-use super::socket::Connection;
+use super::socket::{Connection, Packet};
 use super::subject::Subject;
 use crate::origin::{JoinError, Newcomer, Order, Page};
 use crate::shared::Shared;
@@ -42,18 +41,17 @@ pub(super) async fn provide(
         std::future::pending().await
     };
     let mut caller = caller(&subject);
-    let page = match heard {
+    let mut page = match heard {
         Some(heard) => page(shared, id, &subject, heard, &caller).await,
         None => None,
     };
-    let mut has_page = false;
+    let has_page = page.is_some();
     loop {
         let loaded = rules.borrow_and_update().clone();
-        // After a change of the rules the generation in the page changes, which is enough.
-        if let Some(page) = &page
-            && !std::mem::replace(&mut has_page, true)
-        {
-            send_page(connection, page)?;
+        // After a change of the rules the generation in the page changes, which is enough. The process can make whoever closes the
+        // last descriptor of its page wait, as those of an epoll instance in `wake.rs` of the arbiter: so none is kept for it.
+        if let Some(page) = page.take() {
+            send_page(connection, &page)?;
         }
         // Also beside a page: the shim for CUDA decides itself, and the programs serve the one for HIP in the same process.
         send_rules(connection, &loaded, &names(shared, id), shared.rule_names.hand_out(&loaded.rules))?;
@@ -63,7 +61,7 @@ pub(super) async fn provide(
             },
             other = changed_caller(shared, id, &caller, &mut subjects) => {
                 caller = other;
-                if let (Some(origin), Some(_)) = (&shared.origin, &page) {
+                if let (Some(origin), true) = (&shared.origin, has_page) {
                     origin.tell(Order::Caller(id.number(), Box::new(caller.clone())));
                 }
             }
@@ -173,16 +171,17 @@ pub(super) fn domain(shared: &Shared, id: ClientId, said: &Domain) {
 /// wait. Each party has the rules of one process read, and kept in memory, at a time.
 ///
 /// # Errors
-/// They are in no sealed memory file, whose sender could make the controller wait.
+/// They are no text.
 pub(super) async fn settings(
     shared: &Shared,
+    connection: &Connection,
     peer: &Peer,
     id: ClientId,
-    said: Settings,
-    file: Option<OwnedFd>,
+    packet: &mut Packet,
 ) -> io::Result<()> {
-    let text = read_sealed(file.ok_or(io::ErrorKind::InvalidInput)?, said.len as usize)?;
     let turn = shared.readings.take(Actor::of(peer)).await;
+    let text = connection.tail(packet, size_of::<Settings>())?;
+    let text = String::from_utf8(text).map_err(io::Error::other)?;
     // If the waiting task gives up, the thread keeps the turn until it is done.
     match on_thread(peer, move || (xsched_rules::Rules::parse(&text), turn)).await {
         Some((Ok(rules), _turn)) => {
@@ -211,16 +210,6 @@ pub(super) async fn heard(shared: &Shared) {
     }
 }
 
-/// The text of a memory file that can no longer be changed or shortened.
-fn read_sealed(file: OwnedFd, len: usize) -> io::Result<String> {
-    if !fcntl_get_seals(&file)?.contains(SealFlags::WRITE | SealFlags::SHRINK) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut text = vec![0; len];
-    File::from(file).read_exact_at(&mut text, 0)?;
-    String::from_utf8(text).map_err(io::Error::other)
-}
-
 /// A process has given a kernel a number.
 pub(super) fn kernel(shared: &Shared, id: ClientId, said: &KernelName) {
     if let Some(origin) = &shared.origin {
@@ -232,16 +221,6 @@ pub(super) fn kernel(shared: &Shared, id: ClientId, said: &KernelName) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_sealed_file_is_read() {
-        let text = "profile = 'compat'";
-        assert_eq!(read_sealed(sealed(text).unwrap(), text.len()).unwrap(), text);
-        assert!(read_sealed(sealed(text).unwrap(), text.len() + 1).is_err());
-        let open = memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
-        assert!(read_sealed(open, 0).is_err());
-        assert!(read_sealed(tempfile::tempfile().unwrap().into(), 0).is_err());
-    }
 
     #[test]
     fn the_text_of_rules_cannot_be_changed() {

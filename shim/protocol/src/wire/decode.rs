@@ -14,7 +14,7 @@ use super::{
 };
 use crate::arbiter_page::is_device_key;
 
-/// Length of the longest packet. A receiver with a buffer that is one byte longer can detect a longer one.
+/// Length of the longest packet, apart from the text after a [`Settings`]. A receiver with a buffer that is one byte longer can detect a longer one.
 pub const PACKET_LEN_MAX: usize = 16 + NAME_LEN_MAX;
 
 /// An invalid packet.
@@ -92,9 +92,19 @@ pub enum FromShim {
 }
 
 impl FromShim {
-    /// Reads one packet.
+    /// Reads one packet. The text after a [`Settings`] is not looked at.
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        Self::parse_beginning(packet, packet.len())
+    }
+
+    /// Reads a packet of this length, of which only the first [`PACKET_LEN_MAX`] bytes need be there.
+    pub fn parse_beginning(packet: &[u8], len: usize) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
+        let packet = match kind == PacketKind::Settings as u32 {
+            true => settings_of(packet, len)?,
+            false if len != packet.len() => return Err(Malformed::Length { kind, len }),
+            false => packet,
+        };
         let parsed = parse_as!(kind, packet: Hello OpenClaim Reported Usage Domain KernelName Settings OriginName OriginUsage Hints);
         let parsed = match parsed {
             Err(error) if kind == PacketKind::Hello as u32 => {
@@ -132,6 +142,14 @@ impl FromShim {
             _ => Err(Malformed::Reserved(kind)),
         }
     }
+}
+
+/// The structure before a text of the length that it says.
+fn settings_of(packet: &[u8], len: usize) -> Result<&[u8], Malformed> {
+    let malformed = Malformed::Length { kind: PacketKind::Settings as u32, len };
+    let (settings, _) = Settings::read_from_prefix(packet).map_err(|_| malformed)?;
+    let is_whole = len == size_of::<Settings>() + settings.len as usize;
+    packet.get(..size_of::<Settings>()).filter(|_| is_whole).ok_or(malformed)
 }
 
 /// A packet of the controller.
@@ -289,6 +307,24 @@ mod tests {
         assert_eq!(FromShim::parse(unnumbered.as_bytes()).unwrap_err(), Malformed::Value(13));
     }
 
+    #[test]
+    fn a_text_is_as_long_as_its_settings_say() {
+        let longest = Settings { kind: PacketKind::Settings as u32, len: SETTINGS_LEN_MAX };
+        let whole = 8 + SETTINGS_LEN_MAX as usize;
+        let beginning = [longest.as_bytes(), &[b'x'; PACKET_LEN_MAX - 8]].concat();
+        let read = FromShim::parse_beginning(&beginning, whole);
+        assert!(matches!(read, Ok(FromShim::Settings(read)) if read.len == SETTINGS_LEN_MAX));
+        for len in [8, PACKET_LEN_MAX, whole - 1, whole + 1] {
+            let refused = FromShim::parse_beginning(&beginning, len).unwrap_err();
+            assert_eq!(refused, Malformed::Length { kind: 12, len });
+        }
+        let longer = Settings { len: SETTINGS_LEN_MAX + 1, ..longest };
+        let refused = FromShim::parse_beginning(longer.as_bytes(), whole + 1).unwrap_err();
+        assert_eq!(refused, Malformed::Value(12));
+        let other = FromShim::parse_beginning(&[&[5; 1][..], &[0; 23]].concat(), whole).unwrap_err();
+        assert_eq!(other, Malformed::Length { kind: 5, len: whole });
+    }
+
     /// Random bytes, and valid packets with random damage, are read or refused; what is read equals what was sent.
     #[test]
     fn random_packets_are_read_whole_or_refused() {
@@ -325,7 +361,11 @@ mod tests {
                         FromShim::Usage(packet) => packet.as_bytes(),
                         FromShim::Domain(packet) => packet.as_bytes(),
                         FromShim::KernelName(packet) => packet.as_bytes(),
-                        FromShim::Settings(packet) => packet.as_bytes(),
+                        FromShim::Settings(settings) => {
+                            assert_eq!(packet.len(), 8 + settings.len as usize);
+                            packet.truncate(8);
+                            settings.as_bytes()
+                        }
                         FromShim::OriginName(packet) => packet.as_bytes(),
                         FromShim::OriginUsage(packet) => packet.as_bytes(),
                     };

@@ -28,6 +28,8 @@ pub(crate) struct Quotas {
 /// The present window of a process, or its last one.
 #[derive(Debug, Default)]
 struct Window {
+    /// The quota that it is for. None: there is no window yet.
+    quota: Option<Quota>,
     ends: Nanos,
     used: Nanos,
     /// The part of [`Process::charged`] that has been looked at.
@@ -93,9 +95,9 @@ impl Window {
     fn follow(&mut self, quota: Quota, process: &Process, now: Nanos, was_contended: bool) -> Standing {
         let change = process.charged.0.wrapping_sub(self.counted.0) as i64;
         self.counted = process.charged;
-        if self.ends.is_zero() {
-            // It is new under this policy.
-            self.used = Nanos::ZERO;
+        if self.quota != Some(quota) {
+            // It is new under this policy, or has another quota. A window of the old one may last for much longer.
+            (self.quota, self.ends, self.used) = (Some(quota), Nanos::ZERO, Nanos::ZERO);
         } else if self.used < quota.time || was_contended {
             self.used = Nanos(self.used.0.saturating_add_signed(change));
         }

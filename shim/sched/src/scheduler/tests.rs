@@ -5,7 +5,7 @@ mod starvation;
 mod streams;
 
 use super::*;
-use crate::{ProcessId, What};
+use crate::{ProcessId, Quota, What};
 
 const MS: Nanos = Nanos::from_millis(1);
 

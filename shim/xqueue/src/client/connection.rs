@@ -2,19 +2,17 @@
 
 #![expect(unsafe_code, reason = "asks for the peer in a way that rustix has not")]
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send,
-    sendmsg, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 use thiserror::Error;
 use xsched_protocol::wire::{Malformed, PACKET_LEN_MAX, SHIM_SOCKET, SYSTEM_FOLDER, USER_FOLDER};
@@ -106,24 +104,24 @@ impl Connection {
     /// # Errors
     /// It will not be sent: the connection has ended, or the controller is hopelessly behind.
     pub fn post(&self, packet: &(impl IntoBytes + Immutable), about: Option<About>) -> Result<(), Errno> {
-        self.post_owed(Owed { about, packet: packet.as_bytes().to_vec(), text: None })
+        self.post_owed(Owed { about, packet: packet.as_bytes().to_vec() })
     }
 
-    /// The same with a text, which goes into a sealed file in memory.
+    /// The same with a text, which follows in the same packet.
     ///
     /// # Errors
     /// As for [`Self::post`].
     pub fn post_with(&self, packet: &(impl IntoBytes + Immutable), text: &str) -> Result<(), Errno> {
-        self.post_owed(Owed { about: None, packet: packet.as_bytes().to_vec(), text: Some(text.to_owned()) })
+        self.post_owed(Owed { about: None, packet: [packet.as_bytes(), text.as_bytes()].concat() })
     }
 
     fn post_owed(&self, owed: Owed) -> Result<(), Errno> {
-        self.outbox().post(owed, |owed| self.send_owed(owed))
+        self.outbox().post(owed, |owed| self.send_bytes(&owed.packet))
     }
 
     /// Sends what was posted, as far as the socket takes it. The program's threads may post in between.
     pub(super) fn send_posted(&self) {
-        while self.outbox().send_one(|owed| self.send_owed(owed)) {}
+        while self.outbox().send_one(|owed| self.send_bytes(&owed.packet)) {}
     }
 
     /// Whether something posted is to be sent when the socket takes it.
@@ -135,26 +133,9 @@ impl Connection {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send_owed(&self, owed: &Owed) -> Result<(), Errno> {
-        match &owed.text {
-            None => self.send_bytes(&owed.packet),
-            Some(text) => self.send_with(&owed.packet, sealed(text)?.as_fd()),
-        }
-    }
-
     fn send_bytes(&self, packet: &[u8]) -> Result<(), Errno> {
         let socket = self.get().ok_or(Errno::BADF)?;
         send(socket, packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(drop)
-    }
-
-    fn send_with(&self, packet: &[u8], descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
-        let descriptors = [descriptor];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let socket = self.get().ok_or(Errno::BADF)?;
-        sendmsg(socket, &[IoSlice::new(packet)], &mut ancillary, flags).map(drop)
     }
 
     /// The next packet, if one is there.
@@ -183,18 +164,6 @@ impl Connection {
         let descriptors = descriptors.collect::<Result<_, _>>()?;
         Ok(Some(Received { packet: packet[..got.bytes].to_vec(), descriptors }))
     }
-}
-
-/// A file in memory with this text, which does not change any more.
-fn sealed(text: &str) -> Result<OwnedFd, Errno> {
-    let file = memfd_create("xsched-settings", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
-    let mut left = text.as_bytes();
-    while !left.is_empty() {
-        left = &left[rustix::io::write(&file, left)?..];
-    }
-    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    fcntl_add_seals(&file, seals)?;
-    Ok(file)
 }
 
 /// The listener's user, as the kernel noted it. Not by rustix: a peer outside of this pid namespace has the process id 0, which
@@ -237,10 +206,8 @@ fn folders(settings: &Settings) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Seek as _};
-
-    use rustix::net::socketpair;
-    use xsched_protocol::wire::{FromShim, Hints, KernelName, PacketKind, Settings};
+    use rustix::net::{recv, socketpair};
+    use xsched_protocol::wire::{FromShim, Hints, KernelName, PacketKind, SETTINGS_LEN_MAX, Settings};
     use zerocopy::FromZeros as _;
 
     use super::*;
@@ -255,25 +222,14 @@ mod tests {
         Hints { kind: PacketKind::Hints as u32, priority, ..Hints::new_zeroed() }
     }
 
-    /// All packets that are there, with the texts that came with them.
+    /// All packets that are there, with the texts that follow in them.
     fn read(socket: &OwnedFd) -> Vec<(FromShim, Option<String>)> {
         std::iter::from_fn(|| {
-            let mut packet = [0; PACKET_LEN_MAX];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let mut buffers = [IoSliceMut::new(&mut packet)];
-            let len = recvmsg(socket, &mut buffers, &mut ancillary, RecvFlags::DONTWAIT).ok()?.bytes;
-            let file = ancillary.drain().find_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(mut files) => files.next(),
-                _ => None,
-            });
-            let text = file.map(|file| {
-                let (mut text, mut file) = (String::new(), std::fs::File::from(file));
-                file.rewind().unwrap();
-                file.read_to_string(&mut text).unwrap();
-                text
-            });
-            Some((FromShim::parse(&packet[..len]).unwrap(), text))
+            let mut packet = vec![0; 8 + SETTINGS_LEN_MAX as usize];
+            let (_, len) = recv(socket, packet.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
+            let parsed = FromShim::parse(&packet[..len]).unwrap();
+            let is_followed = matches!(parsed, FromShim::Settings(_));
+            Some((parsed, is_followed.then(|| String::from_utf8(packet[8..len].to_vec()).unwrap())))
         })
         .collect()
     }
@@ -282,8 +238,9 @@ mod tests {
     fn what_was_posted_to_a_full_socket_arrives_when_the_controller_reads_again() {
         let (connection, controller) = pair();
         let sent = (0..100_000).take_while(|_| connection.send(&hints(0)).is_ok()).count();
-        let settings = Settings { kind: PacketKind::Settings as u32, len: 5 };
-        connection.post_with(&settings, "rules").unwrap();
+        let longest = "r".repeat(SETTINGS_LEN_MAX as usize);
+        let settings = Settings { kind: PacketKind::Settings as u32, len: SETTINGS_LEN_MAX };
+        connection.post_with(&settings, &longest).unwrap();
         connection.post(&KernelName::new(3, b"k"), None).unwrap();
         for priority in 1..=100 {
             connection.post(&hints(priority), Some(About::Hints)).unwrap();
@@ -300,7 +257,7 @@ mod tests {
         else {
             panic!("{late:?}")
         };
-        assert_eq!((said.len, rules.as_str(), last.priority), (5, "rules", 100));
+        assert_eq!((said.len, rules == &longest, last.priority), (SETTINGS_LEN_MAX, true, 100));
     }
 
     #[test]

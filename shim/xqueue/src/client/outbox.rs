@@ -12,14 +12,12 @@ use rustix::io::Errno;
 /// lost for this process.
 const BYTES_MAX: usize = 16 << 20;
 
-/// A packet, and what comes with it.
+/// A packet, and what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owed {
     /// A newer packet about the same replaces it. None: it is about something of its own.
     pub(super) about: Option<About>,
     pub(super) packet: Vec<u8>,
-    /// Sent with it, as a file in memory.
-    pub(super) text: Option<String>,
 }
 
 /// What a packet is about, if only the newest of several counts.
@@ -87,7 +85,7 @@ impl Outbox {
 
 impl Owed {
     fn len(&self) -> usize {
-        self.packet.len() + self.text.as_ref().map_or(0, String::len)
+        self.packet.len()
     }
 }
 
@@ -118,7 +116,7 @@ mod tests {
     }
 
     fn owed(about: Option<About>, packet: &[u8]) -> Owed {
-        Owed { about, packet: packet.to_vec(), text: None }
+        Owed { about, packet: packet.to_vec() }
     }
 
     #[test]

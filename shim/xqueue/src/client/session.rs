@@ -101,7 +101,8 @@ enum Phase {
     },
     Joined {
         connection: Arc<Connection>,
-        wake: Descriptor,
+        /// None: it has no claim yet.
+        wake: Option<Descriptor>,
         keeper: Keeper,
         clock: MachineClock,
         claims: Vec<Opening>,
@@ -141,7 +142,7 @@ impl Client {
         match &self.phase {
             Phase::Away { .. } => (None, None),
             Phase::Greeted { connection } => (Some(connection), None),
-            Phase::Joined { connection, wake, .. } => (Some(connection), Some(wake)),
+            Phase::Joined { connection, wake, .. } => (Some(connection), wake.as_ref()),
         }
     }
 
@@ -264,12 +265,18 @@ impl Client {
                 let connection = Arc::clone(connection);
                 self.join(queues, connection, welcome, received.descriptors, now)
             }
-            (FromController::Opened(opened), Phase::Joined { claims, clock, .. }) => {
+            (FromController::Opened(opened), Phase::Joined { claims, clock, wake, .. }) => {
+                let mut brought = received.descriptors.into_iter();
+                let mut next = |bit| if opened.brings & bit != 0 { brought.next() } else { None };
+                let (gate, other_wake) = (next(Opened::GATE), next(Opened::WAKE));
+                if let Some(other) = other_wake {
+                    *wake = Some(Descriptor::new(other).map_err(SocketError::from)?);
+                }
                 let opening = claims.get_mut(opened.request as usize).ok_or(ClientError::Unexpected)?;
                 let registration = PageRegistration {
                     link: Arc::clone(&self.link),
                     slot: slot_of(&opened),
-                    gate: gate_page::<D>(&received.descriptors),
+                    gate: gate.as_ref().and_then(gate_page::<D>),
                     clock: *clock,
                 };
                 opening.slot = Some(registration.slot);
@@ -314,7 +321,7 @@ impl Client {
         descriptors: Vec<OwnedFd>,
         now: Nanos,
     ) -> Result<(), ClientError> {
-        let [page, wake] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| ClientError::Unexpected)?;
+        let [page] = one(descriptors)?;
         self.link.page.replace(page)?;
         self.link.connect(Some(Arc::clone(&connection)), welcome.observe != 0);
         self.host.connect(Some(Arc::clone(&connection)));
@@ -334,8 +341,7 @@ impl Client {
         queues.forget_origins();
         self.link.put_in_force(true);
         self.host.scheduled_by(ShimScheduling::Controller);
-        let (wake, clock) =
-            (Descriptor::new(wake).map_err(SocketError::from)?, MachineClock::of_this_thread());
+        let (wake, clock) = (None, MachineClock::of_this_thread());
         let (claims, origins) = (Vec::new(), Names::default());
         self.phase = Phase::Joined { connection, wake, keeper, clock, claims, origins, usage_at: now };
         Ok(())
@@ -415,8 +421,7 @@ fn open_queue(request: u32, ClaimKey { device, stream_priority, hints }: ClaimKe
 }
 
 /// The page of a queue's gate. Without it the process closes a gate of its own.
-fn gate_page<D: Device>(descriptors: &[OwnedFd]) -> Option<Arc<GatePage>> {
-    let page = descriptors.first()?;
+fn gate_page<D: Device>(page: &OwnedFd) -> Option<Arc<GatePage>> {
     check_seals(page.as_fd()).ok()?;
     GatePage::map(page, D::GATE_MAPPINGS).ok().map(Arc::new)
 }

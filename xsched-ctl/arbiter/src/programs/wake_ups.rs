@@ -1,6 +1,7 @@
 //! The rings by which the programs wake processes: one for each device, by index.
 //!
-//! Their records carry no information. The last record always stays in its ring, see `wake.rs`.
+//! Their records carry no information. The last record always stays in its ring, and the ring stays open: see `wake.rs`. At most 256
+//! rings, of some 30 KiB each, are kept.
 //! Format: <https://docs.kernel.org/bpf/ringbuf.html>.
 
 use std::collections::hash_map::{Entry, HashMap};
@@ -41,11 +42,6 @@ impl WakeUps {
             }
         };
         Ok(ring.map.as_fd())
-    }
-
-    /// Closes the rings of devices that no process uses. The programs keep them, and write there what wakes no process.
-    pub(super) fn retain(&mut self, is_used: impl Fn(u64) -> bool) {
-        self.rings.retain(|&device, _| is_used(device.into()));
     }
 
     /// Makes space for wake-ups.

@@ -184,7 +184,7 @@ pub(crate) fn a_quiet_process_is_woken_only_when_its_gate_opens(kind: Kind) {
     kind.run_obeyed(|mut arbiter| {
         let ((a, urgent, _), (b, other, second)) = urgent_and_other(&mut arbiter);
         ready(&mut arbiter, b, other);
-        let waiter = waiter(&mut arbiter, other);
+        let waiter = waiter(&mut arbiter, &[other]);
         for (asks, is_woken) in [(0, true), (GATE_QUIET, false)] {
             second.0[GATE_WISHES].store(asks, Ordering::SeqCst);
             arbiter.report(a, Report::Idle, urgent.slot, u64::from(urgent.generation));

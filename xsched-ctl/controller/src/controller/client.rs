@@ -1,7 +1,6 @@
 //! A process with the shim, and its scheduling parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
@@ -44,8 +43,8 @@ pub(super) struct Client {
     pub(super) link: Link,
     /// The file of its shim, if BPF programs can see its reports.
     pub(super) shim: Option<FileId>,
-    /// What it waits on for changes of the arbiter page.
-    pub(super) wake: OwnedFd,
+    /// The devices, by index, of whose changes the last epoll instance that it was given tells it.
+    pub(super) hears: BTreeSet<u16>,
     /// Its own hints.
     pub(super) hint: Wish,
     /// The token that `run` has given it.
@@ -138,7 +137,6 @@ fn wish_of(hints: u32, priority: i32, utilization: u32, deadline_ns: u64) -> Wis
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
 
     use zerocopy::FromZeros as _;
 
@@ -152,7 +150,7 @@ mod tests {
             peer: Peer::unknown(0, 0),
             link: Link::Awaited(0),
             shim: None,
-            wake: File::open("/dev/null").unwrap().into(),
+            hears: BTreeSet::new(),
             hint,
             token: None,
             set: Wish::default(),

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use xsched_arbiter::{ArbiterError, Owner, ProbedShim, ShimSearch};
@@ -24,7 +23,7 @@ use xsched_symbols::now_ns;
 use super::authority::{Actor, OrderError};
 use super::claim::{Claim, Used};
 use super::client::{Client, Link, claim_hints, hints};
-use super::{Admitted, ClientId, Controller, Heard};
+use super::{Admitted, Answered, ClientId, Controller, Heard};
 use crate::room::Division;
 use crate::subject::{Seen, Subject};
 
@@ -65,8 +64,6 @@ impl Controller {
         }
         let runtime = Runtime::from_number(hello.runtime).ok_or(RefusalReason::Malformed)?;
         self.replace(peer.pid, runtime);
-        let wake = self.arbiter.wake_fd().map_err(|error| refuse_full(&error))?;
-        let given = wake.try_clone().map_err(|error| refuse_full(&ArbiterError::Wake(error)))?;
         let id = self.latest_client.next();
         self.latest_client = id;
         // Reports that BPF programs cannot see come over the socket.
@@ -89,7 +86,7 @@ impl Controller {
             runtime,
             link,
             shim: shim.map(|shim| shim.id()),
-            wake,
+            hears: BTreeSet::new(),
             hint: hints(&Hints::from(hello)),
             token,
             set: self.wishes.departed.take(peer),
@@ -112,7 +109,7 @@ impl Controller {
             observe: u32::from(self.state == State::Observing),
             poll_below_ns: self.config.poll.as_nanos() as u64,
         };
-        Ok(Admitted { id, welcome, wake: given, replaced })
+        Ok(Admitted { id, welcome, replaced })
     }
 
     /// A process that connects again from the same shim has given up its former connection, whether or not the kernel has noticed.
@@ -212,12 +209,8 @@ impl Controller {
         Link::Known(self.arbiter.speak_for(id.0))
     }
 
-    /// A process will use a device. Returns the answer and the gate page, or why there is none.
-    pub(crate) fn open(
-        &mut self,
-        id: ClientId,
-        wanted: &OpenClaim,
-    ) -> Result<(Opened, io::Result<OwnedFd>), RefusalReason> {
+    /// A process will use a device. Returns the answer, what comes with it in that order, and why there is no gate page.
+    pub(crate) fn open(&mut self, id: ClientId, wanted: &OpenClaim) -> Result<Answered, RefusalReason> {
         let client = self.clients.get(&id).ok_or(RefusalReason::NotJoined)?;
         let Link::Known(owner) = client.link else { return Err(RefusalReason::NotJoined) };
         if client.claims.len() >= CLAIMS_PER_CLIENT_MAX {
@@ -234,12 +227,8 @@ impl Controller {
             Err(ArbiterError::OwnerGone) => return Err(RefusalReason::NotJoined),
             Err(error) => return Err(refuse_full(&error)),
         };
-        if let Some(Err(error)) =
-            self.clients.get(&id).map(|client| self.arbiter.wake_for(key, client.wake.as_fd()))
-        {
-            tracing::warn!("process {pid} looks for changes every 10 ms instead of being woken: {error}");
-        }
         let (now_ns, device) = (now_ns(), self.arbiter.page().claim(key.slot).word.device() as u16);
+        self.forget_unused_devices(id);
         // A previous claim in this slot is closed, and that event is still on its way.
         self.forget_claim(Nanos(now_ns), key.slot);
         let claim = Claim {
@@ -270,15 +259,67 @@ impl Controller {
             }
         }
         let keeper = if owner.is_proxied() { Keeper::Controller } else { Keeper::Programs };
+        let wake = self.make_wake(id, now_ns);
+        let (gate, no_gate) = match gate {
+            Ok(gate) => (Some(gate), None),
+            Err(error) => (None, Some(error)),
+        };
+        let brings = |descriptor: &Option<OwnedFd>, bit| if descriptor.is_some() { bit } else { 0 };
         let opened = Opened {
             kind: PacketKind::Opened as u32,
             request: wanted.request,
             slot: key.slot,
             generation: key.generation,
             keeper: keeper as u32,
-            reserved: 0,
+            brings: brings(&gate, Opened::GATE) | brings(&wake, Opened::WAKE),
         };
-        Ok((opened, gate))
+        Ok(Answered { opened, descriptors: gate.into_iter().chain(wake).collect(), no_gate })
+    }
+
+    /// A device on which a process has no claim may be another one by now.
+    fn forget_unused_devices(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let claims = client.claims.iter().filter_map(|slot| self.claims.get(slot));
+        let open = claims.filter(|claim| self.arbiter.is_open(claim.key));
+        let used: BTreeSet<u16> = open.map(|claim| claim.device).collect();
+        client.hears.retain(|device| used.contains(device));
+    }
+
+    /// An epoll instance for a process that has a claim on a device of which its last instance does not tell. It outlives claim and
+    /// connection if the process keeps it, and makes each wake-up on these devices take longer; so a party gets some at once, and
+    /// more only slowly.
+    fn make_wake(&mut self, id: ClientId, now_ns: u64) -> Option<OwnedFd> {
+        let client = self.clients.get_mut(&id)?;
+        let claims = client.claims.iter().filter_map(|slot| self.claims.get(slot));
+        let open: Vec<_> = claims.filter(|claim| self.arbiter.is_open(claim.key)).collect();
+        let devices: BTreeSet<u16> = open.iter().map(|claim| claim.device).collect();
+        if devices.is_subset(&client.hears) {
+            return None;
+        }
+        let (pid, actor) = (client.subject.pid, client.actor());
+        let keys: Vec<_> = open.iter().map(|claim| claim.key).collect();
+        let is_due = actor.counted().is_none_or(|party| self.wakes.take(party, now_ns));
+        let made = if is_due {
+            self.arbiter.wake_fd(&keys).map_err(|error| error.to_string())
+        } else {
+            Err("it and others of its user or container have begun to use devices too often".to_owned())
+        };
+        let complains = made.is_err() && self.unwoken.is_due(actor.party, now_ns);
+        match made {
+            Ok(wake) => {
+                self.clients.get_mut(&id)?.hears = devices;
+                Some(wake)
+            }
+            Err(error) => {
+                if complains {
+                    tracing::warn!(
+                        "process {pid} looks for changes every 10 ms instead of being woken: {error} (logged once an hour for \
+                         each user and container)"
+                    );
+                }
+                None
+            }
+        }
     }
 
     /// Checks whether a party may have another claim, and on this device. Otherwise returns how many it has, and of

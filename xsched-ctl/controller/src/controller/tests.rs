@@ -41,14 +41,25 @@ impl Bench {
     }
 
     fn open(&mut self, id: ClientId, device: u32) -> Opened {
+        self.answer(id, device).opened
+    }
+
+    fn answer(&mut self, id: ClientId, device: u32) -> Answered {
         let wanted = OpenClaim {
             kind: PacketKind::OpenClaim as u32,
             device: device_key(0, device, 0, 0),
             ..OpenClaim::new_zeroed()
         };
-        let (opened, _) = self.0.open(id, &wanted).unwrap();
+        let opened = self.0.open(id, &wanted).unwrap();
         self.0.settle(now_ns());
         opened
+    }
+
+    /// Also returns the epoll instance that comes with the answer.
+    fn open_with_wake(&mut self, id: ClientId, device: u32) -> (Opened, Option<OwnedFd>) {
+        let Answered { opened, mut descriptors, .. } = self.answer(id, device);
+        let wake = descriptors.pop().filter(|_| opened.brings & Opened::WAKE != 0);
+        (opened, wake)
     }
 
     pub(super) fn joined(&mut self, pid: u32, priority: i32) -> (ClientId, Opened) {

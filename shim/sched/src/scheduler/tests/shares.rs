@@ -120,3 +120,24 @@ fn a_suspended_machine_is_not_charged() {
     fixture.decide(night);
     assert!(fixture.state(1).charged <= ms(1_000));
 }
+
+/// The old window lasts for ten seconds.
+#[test]
+fn a_process_with_another_quota_has_a_new_window() {
+    let mut fixture = Fixture::with(PolicyKind::Quota);
+    let quota = |time, window| Attributes {
+        quota: Some(Quota { time: ms(time), window: ms(window) }),
+        ..Attributes::new(DeviceId(0), ProcessId(1))
+    };
+    fixture.open_with(1, quota(100, 10_000)).open(2, 0).at(ms(0), ready(1)).at(ms(0), ready(2));
+    let first = |fixture: &Fixture| fixture.level(1) < fixture.level(2);
+    assert!(first(&fixture), "it has its quota");
+    fixture.at(ms(150), ClaimChange::Used { claim: ClaimId(1), device: ms(150), commands: 1 });
+    assert!(!first(&fixture), "it has used its quota up");
+    fixture.at(ms(160), ClaimChange::Changed { claim: ClaimId(1), attributes: quota(50, 100) });
+    assert!(first(&fixture), "it has another quota");
+    fixture.at(ms(220), ClaimChange::Used { claim: ClaimId(1), device: ms(60), commands: 1 });
+    assert!(!first(&fixture), "it has used that up, too");
+    fixture.decide(ms(261));
+    assert!(first(&fixture), "the window was a short one");
+}

@@ -1,5 +1,7 @@
 //! Quotas of users and containers, alone and together.
 
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
 use super::*;
 
 /// Admits a process of a user, and opens claims on devices for it; returns how many the quotas allow.
@@ -159,4 +161,54 @@ fn a_user_with_many_claims_leaves_some_for_others() {
     let taken: usize = (1..=64).map(|pid| open(pid, USER)).sum();
     assert_eq!(taken, 1856, "everything that is not guaranteed to others");
     assert_eq!((open(100, USER + 1), open(101, 0)), (64, 64));
+}
+
+/// How many sources an epoll instance has.
+fn sources(instance: &OwnedFd) -> usize {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", instance.as_raw_fd())).unwrap();
+    info.lines().filter(|line| line.starts_with("tfd:")).count()
+}
+
+/// The process can keep the kernel from changing an instance that it has, and whoever tries waits.
+#[test]
+fn an_epoll_instance_that_was_given_away_is_not_changed() {
+    let mut bench = Bench::new("");
+    let id = bench.admit(1, hello(0));
+    let mut instances = Vec::new();
+    for (bus, is_new) in [(1, true), (1, false), (2, true), (1, false), (3, true)] {
+        let wake = bench.open_with_wake(id, bus).1;
+        assert_eq!(wake.is_some(), is_new, "device {bus}");
+        instances.extend(wake);
+        let expected: Vec<_> = (1..=instances.len()).collect();
+        assert_eq!(instances.iter().map(sources).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// The device may have another index by then, or another device its index.
+#[test]
+fn a_process_that_uses_a_device_again_is_told_of_it_again() {
+    let mut bench = Bench::new("");
+    let id = bench.admit(1, hello(0));
+    let (claim, first) = bench.open_with_wake(id, 1);
+    bench.report(id, claim, Report::Close);
+    let (_, second) = bench.open_with_wake(id, 1);
+    assert_eq!((first.map(|wake| sources(&wake)), second.map(|wake| sources(&wake))), (Some(1), Some(1)));
+}
+
+#[test]
+fn a_user_that_begins_to_use_devices_again_and_again_is_no_longer_woken_and_others_are() {
+    let mut bench = Bench::new("");
+    let mut given = 0;
+    for _ in 0..=wakes::AT_ONCE + 16 {
+        let id = bench.admit(1, hello(0));
+        let (opened, wake) = bench.open_with_wake(id, 1);
+        given += u64::from(wake.is_some());
+        assert_ne!(opened.brings & Opened::GATE, 0);
+        bench.0.leave(id);
+    }
+    let all = wakes::AT_ONCE;
+    // It gets some more while this runs.
+    assert!((all..all + 16).contains(&given), "{given}");
+    let other = bench.0.admit(&Peer::unknown(2, USER + 1), &hello(0), None).unwrap().id;
+    assert!(bench.open_with_wake(other, 1).1.is_some());
 }
