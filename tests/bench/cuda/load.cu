@@ -2,9 +2,9 @@
 //
 //     load calibrate                                iterations of a millisecond: of the batch job, of a tenth of one of the urgent client
 //     load urgent SECONDS ITERATIONS [KERNELS]      40 requests of 8 kernels a second; prints their times in ms, without the first second
-//     load batch SECONDS ITERATIONS                 kernels of 1 to 3 ms that fill the device; prints the part of the time that they took,
+//     load batch SECONDS ITERATIONS [FILE]          kernels of 1 to 3 ms that fill the device; prints the part of the time that they took,
 //                                                   the least and the largest part in any second but the first and the last, and
-//                                                   the longest time in which no kernel ended
+//                                                   the longest time in which no kernel ended. FILE gets the work of each second
 //     load steps SECONDS ITERATIONS HOST_US [null]    steps of 600 kernels, with so much work of the host before each launch, and a wait
 //                                                   at the end, as of a training; on a stream, or the null stream. Prints steps a second
 //     load idle SECONDS                                a kernel 10 times a second
@@ -92,7 +92,8 @@ static void urgent(double seconds, long iterations, int kernels, cudaStream_t st
                 times[n * 9 / 10], times[n * 99 / 100], times[n - 1]);
 }
 
-static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, float *out) {
+// The work of each whole second of the clock, which processes share, goes to a file, if there is one: the second and its milliseconds.
+static void batch(double seconds, long iterations_of_ms, const char *file, cudaStream_t stream, float *out) {
     constexpr int AHEAD = 16;
     cudaEvent_t events[AHEAD];
     for (auto &event : events) CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync));
@@ -100,7 +101,8 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
     burn<<<1, 32, 0, stream>>>(1, out);
     CHECK(cudaStreamSynchronize(stream));
     double start = now_ms(), work_ms = 0, ahead[AHEAD], ended = start, pause = 0;
-    std::vector<double> seconds_ms((size_t)seconds + 2);
+    size_t first = (size_t)(start / 1e3);
+    std::vector<double> seconds_ms((size_t)seconds + 3);
     long count = 0;
     for (; now_ms() - start < seconds * 1e3; count++) {
         double ms = 1 + 2.0 * (rand() % 1000) / 1000;
@@ -109,7 +111,7 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
             double now = now_ms();
             pause = std::max(pause, now - ended);
             ended = now;
-            size_t second = (size_t)((now - start) / 1e3);
+            size_t second = (size_t)(now / 1e3) - first;
             if (second < seconds_ms.size()) seconds_ms[second] += ahead[count % AHEAD];
         }
         ahead[count % AHEAD] = ms;
@@ -118,13 +120,19 @@ static void batch(double seconds, long iterations_of_ms, cudaStream_t stream, fl
         work_ms += ms;
     }
     CHECK(cudaStreamSynchronize(stream));
-    double took = now_ms() - start;
+    double end = now_ms(), took = end - start;
+    // Without the parts of seconds at both ends.
+    size_t last = std::min((size_t)(end / 1e3) - first, seconds_ms.size());
+    std::vector<double> whole(seconds_ms.begin() + (last > 0), seconds_ms.begin() + last);
     std::printf("batch: %ld kernels, %.3f of the device", count, work_ms / took);
     if (seconds >= 3) {
-        auto [least, most] = std::minmax_element(seconds_ms.begin() + 1, seconds_ms.begin() + (long)seconds - 1);
+        auto [least, most] = std::minmax_element(whole.begin(), whole.end());
         std::printf(", %.3f to %.3f in a second", *least / 1e3, *most / 1e3);
     }
     std::printf(", longest pause %.1f ms\n", pause);
+    FILE *written = file ? std::fopen(file, "w") : nullptr;
+    for (size_t i = 0; written && i < whole.size(); i++) std::fprintf(written, "%zu %.3f\n", first + 1 + i, whole[i]);
+    if (written) std::fclose(written);
 }
 
 static void steps(double seconds, long iterations, double host_us, cudaStream_t stream, float *out) {
@@ -267,7 +275,7 @@ int main(int argc, char **argv) {
     if (!std::strcmp(argv[1], "calibrate")) calibrate(stream, out);
     if (!std::strcmp(argv[1], "urgent"))
         urgent(number(2), (long)number(3), argc > 4 ? (int)number(4) : 8, stream, out);
-    if (!std::strcmp(argv[1], "batch")) batch(number(2), (long)number(3), stream, out);
+    if (!std::strcmp(argv[1], "batch")) batch(number(2), (long)number(3), argc > 4 ? argv[4] : nullptr, stream, out);
     if (!std::strcmp(argv[1], "steps"))
         steps(number(2), (long)number(3), number(4), argc > 5 ? nullptr : stream, out);
     if (!std::strcmp(argv[1], "idle"))

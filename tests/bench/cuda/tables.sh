@@ -191,17 +191,21 @@ if wants timeline; then
     wait $jobs
     stop
 fi
-# shares POLICY WEIGHT..: batch jobs with these weights
+# shares POLICY OPTION VALUE..: batch jobs with these weights or shares
 shares() {
-    echo "### $1, weights ${*:2}"
+    echo "### $1, ${*:2}"
     serve "policy = \"$1\""
-    local weight jobs=
-    for weight in "${@:2}"; do "$ctl" run --weight "$weight" -- ./load batch 10 "$filling" & jobs+=" $!"; done
+    local value number=0 jobs= files=
+    for value in "${@:3}"; do
+        number=$((number + 1)) files+=" seconds.$number"
+        "$ctl" run "$2" "$value" -- ./load batch 12 "$filling" "seconds.$number" & jobs+=" $!"
+    done
     sleep 6; "$ctl" list
     wait $jobs
     stop
+    python3 "$here/parts.py" $files
 }
-wants shares && { shares fair 300 100; shares fair 200 100 100; }
+wants shares && { shares fair --weight 300 100; shares fair --weight 200 100 100; shares partition --share 75 25; }
 # Urgent work without end, and a job that waits for its turns.
 if wants starvation; then
     for bound in 1s 200ms; do
@@ -212,15 +216,6 @@ if wants starvation; then
         wait $jobs
         stop
     done
-fi
-if wants shares; then
-    echo "### partition 75/25"
-    serve 'policy = "partition"'
-    "$ctl" run --share 75 -- ./load batch 10 "$filling" & jobs=$!
-    "$ctl" run --share 25 -- ./load batch 10 "$filling" & jobs+=" $!"
-    sleep 6; "$ctl" list
-    wait $jobs
-    stop
 fi
 # Calls by the library that makes them, beside a client that always has more urgent work; and what a thread says of its calls.
 # rules TEXT: a controller with these rules

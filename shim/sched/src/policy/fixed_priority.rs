@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{Policy, View, downwards};
 use crate::claim::Claim;
+use crate::commands::Room;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
@@ -258,6 +259,10 @@ impl Terms for Equals {
 
     fn competes(&self, process: usize, urgency: u16) -> bool {
         self.of_processes[process].work == Some(urgency)
+    }
+
+    fn room(&self) -> Room {
+        Room::Equals
     }
 
     fn is_shared(&self, group: u16) -> bool {

@@ -13,6 +13,7 @@ use std::cmp::Ordering;
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{View, downwards};
 use crate::claim::Claim;
+use crate::commands::Room;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos};
 
@@ -69,6 +70,10 @@ impl Terms for Sharing<'_> {
 
     fn competes(&self, process: usize, _: u16) -> bool {
         self.view.processes[process].ready > 0 && !matches!(self.standings[process], Standing::Urgent(_))
+    }
+
+    fn room(&self) -> Room {
+        Room::Equals
     }
 
     fn is_shared(&self, _: u16) -> bool {

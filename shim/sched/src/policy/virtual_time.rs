@@ -17,6 +17,7 @@
 use super::View;
 use crate::Nanos;
 use crate::claim::{Claim, Process};
+use crate::commands::Room;
 use crate::ranks::{Rank, Ranks};
 
 /// A process's share of the device: the group that shares with it, and its weight there.
@@ -36,6 +37,9 @@ pub(super) trait Terms {
     /// Whether a process competes with the others of its group, given the group's urgency.
     fn competes(&self, process: usize, urgency: u16) -> bool;
 
+    /// For how many commands a slice has room.
+    fn room(&self) -> Room;
+
     /// Whether a group shares time. If not, no member is in front, and virtual times are not kept.
     fn is_shared(&self, group: u16) -> bool;
 }
@@ -50,6 +54,10 @@ impl Terms for Always<'_> {
 
     fn competes(&self, process: usize, _: u16) -> bool {
         self.0[process].ready > 0
+    }
+
+    fn room(&self) -> Room {
+        Room::Shares
     }
 
     fn is_shared(&self, _: u16) -> bool {
@@ -142,7 +150,7 @@ impl VirtualTime {
         self.catch_up(view, shares, terms);
         self.moved.clear();
         let mut again = None;
-        let slice_of = |index: usize| view.processes[index].commands.slice(view.settings.slice);
+        let slice_of = |index: usize| view.processes[index].commands.slice(terms.room(), view.settings.slice);
         // Slices pass only in the group with the most urgent work: there the process in front may be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
         let most_urgent = with_work.map(|group| group.urgency).min();
