@@ -13,6 +13,7 @@
 mod answers;
 mod client;
 mod decided;
+mod kernel_names;
 mod numbered;
 mod ordering;
 mod programs;

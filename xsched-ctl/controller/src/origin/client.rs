@@ -15,6 +15,7 @@ use xsched_protocol::{
 use xsched_rules::{Call, Caller, Decision, Frame, Rulebook, Rules};
 use xsched_symbols::{FileId, now_ns};
 
+use super::kernel_names::KernelNames;
 use super::numbered::Numbered;
 use super::questions::processor_time;
 use super::{ClientKey, Newcomer};
@@ -43,7 +44,7 @@ pub(super) struct Client {
     /// Rules that its user has given it.
     settings: Option<Rules>,
     pub(super) book: Rulebook,
-    kernels: HashMap<u32, String>,
+    kernels: HashMap<u32, Arc<str>>,
     pub(super) answers: HashMap<VerdictKey, Answer>,
     /// The log has warned of too many libraries that declare their calls.
     is_talkative: bool,
@@ -111,7 +112,7 @@ impl Client {
             chain: &frames,
             is_whole: chain.end == ChainEnd::Complete,
             api: api(subject),
-            kernel: subject.kernel().and_then(|kernel| self.kernels.get(&kernel)).map(String::as_str),
+            kernel: subject.kernel().and_then(|kernel| self.kernel(kernel)),
         })
     }
 
@@ -183,15 +184,23 @@ impl Client {
     }
 
     /// The process has numbered a kernel.
-    pub(super) fn set_kernel(&mut self, id: u32, name: String) {
-        if self.kernels.len() < KERNELS_MAX {
-            self.kernels.insert(id, name);
+    pub(super) fn set_kernel(&mut self, id: u32, name: &str, names: &mut KernelNames) {
+        if self.kernels.len() < KERNELS_MAX
+            && let Some(name) = names.keep(self.party, self.pid, name)
+            && let Some(before) = self.kernels.insert(id, name)
+        {
+            names.release(self.party, before);
         }
+    }
+
+    /// Gives back what it has of this, at its end.
+    pub(super) fn release_kernels(&mut self, names: &mut KernelNames) {
+        self.kernels.drain().for_each(|(_, name)| names.release(self.party, name));
     }
 
     /// The name of a kernel that the process has numbered.
     pub(super) fn kernel(&self, id: u32) -> Option<&str> {
-        self.kernels.get(&id).map(String::as_str)
+        self.kernels.get(&id).map(|name| &**name)
     }
 }
 

@@ -16,6 +16,7 @@ use xsched_rules::Rules;
 use xsched_symbols::{Change, LostEvents, PerfEventKind, Processes, Sideband, now_ns};
 
 use super::client::{Client, Reconsidered};
+use super::kernel_names::KernelNames;
 use super::numbered::Numbered;
 use super::programs::{Ends, Programs, renew};
 use super::questions::{Question, Questions, processor_time};
@@ -72,6 +73,7 @@ pub(super) struct Worker {
     /// Chains of stacks that were cut, and since when they are requested.
     cut: HashMap<u64, Instant>,
     numbered: Numbered,
+    kernels: KernelNames,
     /// Verdicts that the programs had evicted.
     answered_again: Arc<AtomicU64>,
     records: Vec<Record>,
@@ -105,6 +107,7 @@ impl Worker {
             questions: Questions::default(),
             cut: HashMap::new(),
             numbered: Numbered::new(told.libraries, told.rule_names),
+            kernels: KernelNames::default(),
             answered_again: told.answered_again,
             records: Vec::new(),
             tidied: Instant::now(),
@@ -164,7 +167,7 @@ impl Worker {
             }
             Order::Kernel(key, id, name) => {
                 if let Some(client) = self.clients.values_mut().find(|client| client.key == key) {
-                    client.set_kernel(id, name);
+                    client.set_kernel(id, &name, &mut self.kernels);
                 }
             }
             Order::Caller(key, caller) => {
@@ -232,7 +235,8 @@ impl Worker {
     }
 
     fn drop_client(&mut self, tgid: u32) {
-        let Some(client) = self.clients.remove(&tgid) else { return };
+        let Some(mut client) = self.clients.remove(&tgid) else { return };
+        client.release_kernels(&mut self.kernels);
         self.programs.remove_page(tgid, client.answers.keys().copied());
         self.chains.ended(client.pid);
         self.chains.know_as(client.pid, None);
