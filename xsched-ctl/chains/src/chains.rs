@@ -12,6 +12,7 @@
 //! A table is requested when a stack first leads into a library. Until it is there, the programs send such stacks as
 //! they are, once for each chain, and their calls wait here for a limited time.
 
+mod known;
 mod loader;
 mod nameless;
 mod ranges;
@@ -20,7 +21,7 @@ mod snapshot_walk;
 mod spaces;
 mod tables;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -33,6 +34,7 @@ use xsched_unwind::Need;
 use crate::chain::Chain;
 use crate::maps::{ChainMaps, ProcessMaps};
 use crate::names::Names;
+use known::{Added, KnownChains};
 use loader::{Loader, Place};
 use nameless::Nameless;
 use rows::Rows;
@@ -57,12 +59,6 @@ const WAITING_BYTES_MAX: usize = 256 << 20;
 /// How long waiting stacks are walked at a time. A table may be what thousands waited for, and meanwhile the ring buffers are not read.
 const WALKS_TIME: Duration = Duration::from_millis(10);
 
-/// Number of chains of one process after which the programs start a new generation, so that old ones can be forgotten.
-const CHAINS_MAX: usize = 1 << 16;
-
-/// How long old chains are kept after the programs have stopped using them, for calls that are still in progress.
-const OLD: Duration = Duration::from_mins(1);
-
 /// How often it is looked for tables while a process is prepared.
 const PREPARED_EVERY: Duration = Duration::from_millis(5);
 
@@ -75,22 +71,15 @@ pub struct Chains {
     tables: Tables,
     spaces: Spaces,
     depth: usize,
-    known: HashMap<u64, KnownChain>,
-    /// How many chains each process has.
-    counts: HashMap<u32, usize>,
+    known: KnownChains,
+    /// Processes whose chains were forgotten for those of others.
+    forgotten: HashSet<u32>,
     waiting: Vec<Waiting>,
     /// Chains of waiting stacks, as far as they could be walked when a call needed them.
     partial: HashMap<u64, Option<Arc<Chain>>>,
     nameless: nameless::Waiting,
     /// Processes about which the programs know less than this does; true if their chains must be sent again.
     untold: HashMap<u32, bool>,
-}
-
-struct KnownChain {
-    chain: Arc<Chain>,
-    pid: u32,
-    generation: u64,
-    used: Instant,
 }
 
 struct Waiting {
@@ -124,8 +113,8 @@ impl Chains {
             tables: Tables::new(loader)?,
             spaces: Spaces::new(),
             depth: depth as usize,
-            known: HashMap::new(),
-            counts: HashMap::new(),
+            known: KnownChains::new(),
+            forgotten: HashSet::new(),
             waiting: Vec::new(),
             partial: HashMap::new(),
             nameless: nameless::Waiting::new(CALL_PATIENCE),
@@ -248,9 +237,7 @@ impl Chains {
         for id in waiting.map(|waiting| waiting.copied.snapshot.chain).chain(self.nameless.forget(pid)) {
             self.partial.remove(&id);
         }
-        if self.counts.remove(&pid).is_some() {
-            self.known.retain(|_, known| known.pid != pid);
-        }
+        self.known.forget(pid);
     }
 
     /// A program has walked a stack.
@@ -362,14 +349,20 @@ impl Chains {
     }
 
     fn know(&mut self, id: u64, pid: u32, generation: u64, chain: Chain) {
-        let known = KnownChain { chain: Arc::new(chain), pid, generation, used: Instant::now() };
-        if self.known.insert(id, known).is_none() {
-            let count = self.counts.entry(pid).or_default();
-            *count += 1;
-            if count.is_multiple_of(CHAINS_MAX) {
-                self.untold.insert(pid, true);
+        match self.known.add(id, pid, generation, chain) {
+            Added::Fits => {}
+            Added::Many => self.renew(pid),
+            Added::Forgot(pid) => {
+                tracing::info!("process {pid}: its call chains take too much memory, and are sent again");
+                self.renew(pid);
+                self.forgotten.insert(pid);
             }
         }
+    }
+
+    /// Processes of which all chains were forgotten since the last call, as all processes had too many.
+    pub fn take_forgotten(&mut self) -> HashSet<u32> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// The chain with this id, for a call that has waited this long for it.
@@ -380,9 +373,8 @@ impl Chains {
         id: u64,
         waited: Duration,
     ) -> Lookup {
-        if let Some(known) = self.known.get_mut(&id) {
-            known.used = Instant::now();
-            return Lookup::Known(Arc::clone(&known.chain));
+        if let Some(chain) = self.known.find(id) {
+            return Lookup::Known(chain);
         }
         match self.partial.get(&id) {
             Some(_) if waited < CALL_PATIENCE => Lookup::Waiting,
@@ -411,16 +403,7 @@ impl Chains {
 
     /// Forgets chains that no call can refer to any more.
     pub fn forget_old(&mut self) {
-        let spaces = &self.spaces;
-        let counts = &mut self.counts;
-        self.known.retain(|_, known| {
-            let is_current = spaces.generation(known.pid) == Some(known.generation);
-            let keeps = is_current || known.used.elapsed() < OLD;
-            if !keeps && let Some(count) = counts.get_mut(&known.pid) {
-                *count -= 1;
-            }
-            keeps
-        });
+        self.known.forget_old(|pid| self.spaces.generation(pid));
     }
 
     /// Processes and tables for which there was no space.

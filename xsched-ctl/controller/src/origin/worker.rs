@@ -304,6 +304,14 @@ impl Worker {
             }
         }
         self.chains.work(&mut self.processes, &mut self.names, seen_ns);
+        // Their verdicts keep chains, too.
+        for pid in self.chains.take_forgotten() {
+            if let Some(&tgid) = self.tgids.get(&pid)
+                && let Some(client) = self.clients.get_mut(&tgid)
+            {
+                forget_answers(tgid, client, &mut self.programs);
+            }
+        }
         self.answer_all();
         self.records = records;
     }
@@ -349,9 +357,7 @@ impl Worker {
             return true;
         }
         if client.is_full() {
-            for old in std::mem::take(&mut client.answers).into_keys() {
-                self.programs.decided.forget(tgid, old);
-            }
+            forget_answers(tgid, client, &mut self.programs);
             tracing::info!(
                 "process {}: the verdicts on its calls are forgotten, and given again",
                 client.pid
@@ -424,6 +430,13 @@ impl Worker {
         self.processes.forget_exited(now_ns().saturating_sub(GRACE_NS));
         self.chains.forget_old();
         self.cut.retain(|_, since| since.elapsed() < 10 * CUT_PATIENCE);
+    }
+}
+
+/// Forgets a process's verdicts. Its calls ask for them again.
+fn forget_answers(tgid: u32, client: &mut Client, programs: &mut Programs) {
+    for key in std::mem::take(&mut client.answers).into_keys() {
+        programs.decided.forget(tgid, key);
     }
 }
 
