@@ -99,7 +99,7 @@ fn look(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, bool)> {
     Ok((got.bytes, got.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// A socket, and whom to tell when it is closed.
+/// A socket, and the way to say that it is closed.
 type Closing = (OwnedFd, oneshot::Sender<()>);
 
 /// Gives a socket to the thread that may wait for its descriptors, one after the other. If there is no such thread, it stays open.
@@ -110,7 +110,7 @@ fn close_elsewhere(socket: OwnedFd) -> oneshot::Receiver<()> {
         let close_all = move || {
             for (socket, tell) in take {
                 drop(socket);
-                // Nobody need wait for it.
+                // It may be that no task waits for it.
                 let _ = tell.send(());
             }
         };

@@ -48,8 +48,8 @@ pub(super) async fn provide(
     let has_page = page.is_some();
     loop {
         let loaded = rules.borrow_and_update().clone();
-        // After a change of the rules the generation in the page changes, which is enough. The process can make whoever closes the
-        // last descriptor of its page wait, as those of an epoll instance in `wake.rs` of the arbiter: so none is kept for it.
+        // After a change of the rules the generation in the page changes, which is enough. The process can make the thread that closes
+        // the last descriptor of its page wait, as those of an epoll instance in `wake.rs` of the arbiter: so none is kept for it.
         if let Some(page) = page.take() {
             send_page(connection, &page)?;
         }

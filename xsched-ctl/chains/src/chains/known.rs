@@ -97,7 +97,9 @@ impl KnownChains {
             generation(known.pid) != Some(known.generation) && known.used.elapsed() >= OLD
         };
         let old: Vec<_> = self.chains.extract_if(|_, known| is_old(known)).collect();
-        old.iter().for_each(|(_, known)| self.uncount(known));
+        for (_, known) in &old {
+            self.uncount(known);
+        }
     }
 
     fn uncount(&mut self, known: &KnownChain) {

@@ -189,13 +189,13 @@ impl Client {
             && let Some(name) = names.keep(self.party, self.pid, name)
             && let Some(before) = self.kernels.insert(id, name)
         {
-            names.release(self.party, before);
+            names.release(self.party, &before);
         }
     }
 
     /// Gives back what it has of this, at its end.
     pub(super) fn release_kernels(&mut self, names: &mut KernelNames) {
-        self.kernels.drain().for_each(|(_, name)| names.release(self.party, name));
+        self.kernels.drain().for_each(|(_, name)| names.release(self.party, &name));
     }
 
     /// The name of a kernel that the process has numbered.

@@ -55,14 +55,14 @@ impl KernelNames {
     }
 
     /// A process of this party has no more use for a name that it was given.
-    pub(super) fn release(&mut self, party: Party, name: Arc<str>) {
+    pub(super) fn release(&mut self, party: Party, name: &Arc<str>) {
         let (Some(names), Some(costs)) = (self.names.get_mut(&party), self.costs.get_mut(&party)) else {
             return;
         };
         *costs -= ENTRY_COST;
         // The other reference is in the set.
-        if Arc::strong_count(&name) == 2 {
-            names.remove(&name);
+        if Arc::strong_count(name) == 2 {
+            names.remove(name);
             *costs -= NAME_COST + name.len();
         }
         if *costs == 0 {
@@ -85,9 +85,10 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &other));
         assert_eq!(names.costs[&party], 2 * ENTRY_COST + NAME_COST + 4);
         assert!(!Arc::ptr_eq(&one, &names.keep(Party::User(8), 1, "gemm").unwrap()));
-        names.release(party, one);
+        names.release(party, &one);
+        drop(one);
         assert_eq!(names.costs[&party], ENTRY_COST + NAME_COST + 4);
-        names.release(party, other);
+        names.release(party, &other);
         assert!(!names.costs.contains_key(&party) && !names.names.contains_key(&party));
     }
 

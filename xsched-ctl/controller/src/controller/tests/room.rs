@@ -169,7 +169,7 @@ fn sources(instance: &OwnedFd) -> usize {
     info.lines().filter(|line| line.starts_with("tfd:")).count()
 }
 
-/// The process can keep the kernel from changing an instance that it has, and whoever tries waits.
+/// The process can keep the kernel from changing an instance that it has: a thread that tries to change it waits.
 #[test]
 fn an_epoll_instance_that_was_given_away_is_not_changed() {
     let mut bench = Bench::new("");
