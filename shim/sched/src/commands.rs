@@ -11,9 +11,9 @@
 
 use crate::Nanos;
 
-/// For how many commands a slice has room.
+/// What a slice is for, with the number of commands for which it has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum SliceFor {
     /// Among equals below more urgent work, which finds two commands on the device where slices meet.
     Equals = 16,
     /// Where shares alone decide: they should hold within a second, so it has several turns.
@@ -46,9 +46,9 @@ impl Commands {
     }
 
     /// The length of its slice, given that of a process with short commands.
-    pub(crate) fn slice(&self, room: Room, least: Nanos) -> Nanos {
+    pub(crate) fn slice(&self, purpose: SliceFor, least: Nanos) -> Nanos {
         let each = self.time / self.count.max(1);
-        each.times(room as u64).clamp(least, least.times(LONGEST))
+        each.times(purpose as u64).clamp(least, least.times(LONGEST))
     }
 }
 
@@ -59,15 +59,15 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn slice_of(commands: impl IntoIterator<Item = (u64, u64)>) -> u64 {
-        slice_with(Room::Equals, commands)
+        slice_with(SliceFor::Equals, commands)
     }
 
-    fn slice_with(room: Room, commands: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+    fn slice_with(purpose: SliceFor, commands: impl IntoIterator<Item = (u64, u64)>) -> u64 {
         let mut known = Commands::default();
         for (time, count) in commands {
             known.reported(Nanos(time), count);
         }
-        known.slice(room, Nanos(4 * MS)).0
+        known.slice(purpose, Nanos(4 * MS)).0
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(slice_of([]), 4 * MS);
         assert_eq!(slice_of([(MS, 100)]), 4 * MS, "they are short");
         assert_eq!(slice_of([(10 * MS, 10)]), 16 * MS);
-        assert_eq!(slice_with(Room::Shares, [(10 * MS, 10)]), 9 * MS, "more turns a second");
+        assert_eq!(slice_with(SliceFor::Shares, [(10 * MS, 10)]), 9 * MS, "more turns a second");
         assert_eq!(slice_of([(800 * MS, 10)]), 32 * MS, "it has an end");
         assert_eq!(slice_of([(5 * MS, 0)]), 32 * MS, "its command was launched long ago");
     }

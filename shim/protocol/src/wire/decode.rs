@@ -100,10 +100,12 @@ impl FromShim {
     /// Reads a packet of this length, of which only the first [`PACKET_LEN_MAX`] bytes need be there.
     pub fn parse_beginning(packet: &[u8], len: usize) -> Result<Self, Malformed> {
         let kind = kind(packet)?;
-        let packet = match kind == PacketKind::Settings as u32 {
-            true => settings_of(packet, len)?,
-            false if len != packet.len() => return Err(Malformed::Length { kind, len }),
-            false => packet,
+        let packet = if kind == PacketKind::Settings as u32 {
+            settings_of(packet, len)?
+        } else if len == packet.len() {
+            packet
+        } else {
+            return Err(Malformed::Length { kind, len });
         };
         let parsed = parse_as!(kind, packet: Hello OpenClaim Reported Usage Domain KernelName Settings OriginName OriginUsage Hints);
         let parsed = match parsed {

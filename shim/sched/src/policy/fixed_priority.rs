@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{Policy, View, downwards};
 use crate::claim::Claim;
-use crate::commands::Room;
+use crate::commands::SliceFor;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos, ProcessId};
 
@@ -261,8 +261,8 @@ impl Terms for Equals {
         self.of_processes[process].work == Some(urgency)
     }
 
-    fn room(&self) -> Room {
-        Room::Equals
+    fn slice_for(&self) -> SliceFor {
+        SliceFor::Equals
     }
 
     fn is_shared(&self, group: u16) -> bool {

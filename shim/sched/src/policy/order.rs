@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use super::virtual_time::{Share, Terms, VirtualTime};
 use super::{View, downwards};
 use crate::claim::Claim;
-use crate::commands::Room;
+use crate::commands::SliceFor;
 use crate::ranks::{Rank, Ranks};
 use crate::{Attributes, Nanos};
 
@@ -72,8 +72,8 @@ impl Terms for Sharing<'_> {
         self.view.processes[process].ready > 0 && !matches!(self.standings[process], Standing::Urgent(_))
     }
 
-    fn room(&self) -> Room {
-        Room::Equals
+    fn slice_for(&self) -> SliceFor {
+        SliceFor::Equals
     }
 
     fn is_shared(&self, _: u16) -> bool {

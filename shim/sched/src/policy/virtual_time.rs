@@ -17,7 +17,7 @@
 use super::View;
 use crate::Nanos;
 use crate::claim::{Claim, Process};
-use crate::commands::Room;
+use crate::commands::SliceFor;
 use crate::ranks::{Rank, Ranks};
 
 /// A process's share of the device: the group that shares with it, and its weight there.
@@ -37,8 +37,8 @@ pub(super) trait Terms {
     /// Whether a process competes with the others of its group, given the group's urgency.
     fn competes(&self, process: usize, urgency: u16) -> bool;
 
-    /// For how many commands a slice has room.
-    fn room(&self) -> Room;
+    /// What slices are for.
+    fn slice_for(&self) -> SliceFor;
 
     /// Whether a group shares time. If not, no member is in front, and virtual times are not kept.
     fn is_shared(&self, group: u16) -> bool;
@@ -56,8 +56,8 @@ impl Terms for Always<'_> {
         self.0[process].ready > 0
     }
 
-    fn room(&self) -> Room {
-        Room::Shares
+    fn slice_for(&self) -> SliceFor {
+        SliceFor::Shares
     }
 
     fn is_shared(&self, _: u16) -> bool {
@@ -150,7 +150,8 @@ impl VirtualTime {
         self.catch_up(view, shares, terms);
         self.moved.clear();
         let mut again = None;
-        let slice_of = |index: usize| view.processes[index].commands.slice(terms.room(), view.settings.slice);
+        let slice_of =
+            |index: usize| view.processes[index].commands.slice(terms.slice_for(), view.settings.slice);
         // Slices pass only in the group with the most urgent work: there the process in front may be running.
         let with_work = self.groups.iter().filter(|group| group.ready > 0);
         let most_urgent = with_work.map(|group| group.urgency).min();

@@ -278,26 +278,30 @@ impl Controller {
 
     /// A device on which a process has no claim may be another one by now.
     fn forget_unused_devices(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        let claims = client.claims.iter().filter_map(|slot| self.claims.get(slot));
-        let open = claims.filter(|claim| self.arbiter.is_open(claim.key));
-        let used: BTreeSet<u16> = open.map(|claim| claim.device).collect();
-        client.hears.retain(|device| used.contains(device));
+        let used: BTreeSet<u16> = self.open_claims(id).map(|claim| claim.device).collect();
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.hears.retain(|device| used.contains(device));
+        }
+    }
+
+    /// A process's claims without those that it has closed, although that event is still on its way.
+    fn open_claims(&self, id: ClientId) -> impl Iterator<Item = &Claim> {
+        let slots = self.clients.get(&id).into_iter().flat_map(|client| &client.claims);
+        let claims = slots.filter_map(|slot| self.claims.get(slot));
+        claims.filter(|claim| self.arbiter.is_open(claim.key))
     }
 
     /// An epoll instance for a process that has a claim on a device of which its last instance does not tell. It outlives claim and
     /// connection if the process keeps it, and makes each wake-up on these devices take longer; so a party gets some at once, and
     /// more only slowly.
     fn make_wake(&mut self, id: ClientId, now_ns: u64) -> Option<OwnedFd> {
-        let client = self.clients.get_mut(&id)?;
-        let claims = client.claims.iter().filter_map(|slot| self.claims.get(slot));
-        let open: Vec<_> = claims.filter(|claim| self.arbiter.is_open(claim.key)).collect();
-        let devices: BTreeSet<u16> = open.iter().map(|claim| claim.device).collect();
+        let client = self.clients.get(&id)?;
+        let devices: BTreeSet<u16> = self.open_claims(id).map(|claim| claim.device).collect();
         if devices.is_subset(&client.hears) {
             return None;
         }
         let (pid, actor) = (client.subject.pid, client.actor());
-        let keys: Vec<_> = open.iter().map(|claim| claim.key).collect();
+        let keys: Vec<_> = self.open_claims(id).map(|claim| claim.key).collect();
         let is_due = actor.counted().is_none_or(|party| self.wakes.take(party, now_ns));
         let made = if is_due {
             self.arbiter.wake_fd(&keys).map_err(|error| error.to_string())
